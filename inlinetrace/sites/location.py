@@ -1,0 +1,7 @@
+"""Locations (see the class)."""
+
+from __future__ import annotations
+
+
+class Location:
+    """Where a value is."""

@@ -1,0 +1,111 @@
+"""The model: a Site and its Parameters. Pure data, the same whether it was read from DWARF or from BTF."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from inlinetrace.sites.location import Location
+from inlinetrace.sites.reasons import Compiler, Doubt, Mark, Reason
+
+
+class Encoding(enum.Enum):
+    """How the bytes of a value are to be read."""
+
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+    BOOL = "bool"
+    CHAR = "char"
+    UCHAR = "uchar"
+    FLOAT = "float"
+    POINTER = "pointer"
+    ENUM = "enum"
+    AGGREGATE = "aggregate"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """A parameter's type as far as listing and cutting a value need it.
+
+    ``text`` is C source (``struct file *``); ``size`` is in bytes, 0 where unknown; ``encoding`` is that of the type
+    below typedefs and qualifiers; ``signed`` tells it for integers and enums; ``die`` is the type's offset in
+    .debug_info (DWARF) or its id (BTF), for whoever wants members or enumerators.
+    """
+
+    text: str
+    size: int
+    encoding: Encoding
+    signed: bool
+    die: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A value that cannot be had. ``detail`` is for people: the operations, or what a pointer points at."""
+
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the prototype, with its location at the site or the reason why there is none."""
+
+    name: str
+    type: TypeName
+    location: Location | Unavailable
+    doubt: Doubt | None = None
+
+    @property
+    def available(self) -> bool:
+        """True if there is a location, doubtful or not."""
+        return isinstance(self.location, Location)
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """Where in the source the call stands; a line or column of 0 is unknown."""
+
+    file: str | None
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class InlineFrame:
+    """One level of the inline chain: the function and where it was called."""
+
+    function: str
+    call: CallSite | None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One inlined copy (``inlined``), or one out-of-line copy, of a function.
+
+    ``address`` is a link-time address, in a relocatable object the offset in the section. ``chain`` has the inlined
+    functions around the site, innermost first; ``container`` is the function all of them were inlined into (None
+    for out-of-line copies and where it is unknown). ``symbol`` and ``symbol_offset`` come from the symbol table.
+    ``copy`` is the name of an out-of-line copy where it has a suffix (``foo.isra.0``).
+    """
+
+    function: str
+    inlined: bool
+    address: int
+    section: str | None
+    section_offset: int | None
+    symbol: str | None
+    symbol_offset: int | None
+    return_type: str
+    parameters: tuple[Parameter, ...]
+    variadic: bool = False
+    call: CallSite | None = None
+    chain: tuple[InlineFrame, ...] = ()
+    container: str | None = None
+    copy: str | None = None
+    declared: CallSite | None = None
+    marks: tuple[Mark, ...] = ()
+    compiler: Compiler = Compiler.OTHER
+    module: str | None = None
+    source: str = "dwarf"
