@@ -4,7 +4,8 @@ Use :mod:`inlinetrace.dwarf.frames` unless the plain tuples of this module are w
 """
 
 from array import array
-from collections.abc import Buffer
+
+from typing_extensions import Buffer
 
 class FrameTable:
     """The call frame information of one section.
