@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -43,8 +45,15 @@ def debug_frame(writer: FrameWriter) -> FrameTable:
     )
 
 
-def eh_frame(writer: FrameWriter, **options: int) -> FrameTable:
-    return FrameTable(writer.data, eh=True, section=".eh_frame", address=writer.address, **options)
+def eh_frame(writer: FrameWriter, text_address: int | None = None, data_address: int | None = None) -> FrameTable:
+    return FrameTable(
+        writer.data,
+        eh=True,
+        section=".eh_frame",
+        address=writer.address,
+        text_address=text_address,
+        data_address=data_address,
+    )
 
 
 def one_function(program: bytes, entry: bytes = ENTRY) -> FrameTable:
@@ -55,7 +64,13 @@ def one_function(program: bytes, entry: bytes = ENTRY) -> FrameTable:
 
 def test_a_row_begins_at_its_location_and_ends_before_the_next() -> None:
     table = one_function(
-        advance(1) + def_cfa_offset(16) + offset(RBP, 2) + advance(3) + def_cfa_register(RBP) + advance(40) + def_cfa(RSP, 8)
+        advance(1)
+        + def_cfa_offset(16)
+        + offset(RBP, 2)
+        + advance(3)
+        + def_cfa_register(RBP)
+        + advance(40)
+        + def_cfa(RSP, 8)
     )
     assert [table.cfa(pc) for pc in (0x1000, 0x1001, 0x1003, 0x1004, 0x102B, 0x102C, 0x10FF)] == [
         (RSP, 8),
@@ -91,7 +106,8 @@ def test_a_function_without_a_cfa_rule_has_none() -> None:
 
 def test_the_forms_that_advance() -> None:
     table = one_function(
-        b"\x02" + bytes([2])
+        b"\x02"
+        + bytes([2])
         + def_cfa_offset(1)
         + b"\x03"
         + struct.pack("<H", 4)
@@ -124,11 +140,20 @@ def test_code_and_data_alignment_are_factors() -> None:
 
 def test_remembered_states_nest() -> None:
     table = one_function(
-        advance(1) + def_cfa_offset(16) + offset(RBX, 2) + REMEMBER
-        + advance(1) + def_cfa_offset(24) + REMEMBER
-        + advance(1) + def_cfa_offset(32) + restore(RBX)
-        + advance(1) + RESTORE
-        + advance(1) + RESTORE
+        advance(1)
+        + def_cfa_offset(16)
+        + offset(RBX, 2)
+        + REMEMBER
+        + advance(1)
+        + def_cfa_offset(24)
+        + REMEMBER
+        + advance(1)
+        + def_cfa_offset(32)
+        + restore(RBX)
+        + advance(1)
+        + RESTORE
+        + advance(1)
+        + RESTORE
     )
     assert [table.cfa(pc) for pc in range(0x1000, 0x1006)] == [(RSP, n) for n in (8, 16, 24, 32, 24, 16)]
     frames = CallFrames([table])
@@ -213,7 +238,9 @@ def test_relative_encodings_need_their_base(encoding: int, base: str) -> None:
     assert without.skipped == 1
 
 
-@pytest.mark.parametrize("change", [{"encoding": 0x80}, {"augmentation": b"zX"}, {"augmentation": b"q"}, {"version": 2}])
+@pytest.mark.parametrize(
+    "change", [{"encoding": 0x80}, {"augmentation": b"zX"}, {"augmentation": b"q"}, {"version": 2}]
+)
 def test_functions_that_cannot_be_read_reliably_are_left_out(change: dict[str, object]) -> None:
     writer = FrameWriter(eh=True)
     augmentation = change.get("augmentation", b"zR")
@@ -361,11 +388,22 @@ def test_a_function_must_have_its_common_entry() -> None:
     assert caught.value.offset == at
 
 
+def error_of(ask: Callable[[], object]) -> FormatError | None:
+    """The error that a question ends with, if any; every other exception goes through."""
+    try:
+        ask()
+    except FormatError as error:
+        return error
+    return None
+
+
 def sample() -> bytes:
     writer = FrameWriter(eh=True)
     data = bytes([0x9B]) + bytes(4) + bytes([0x1B, 0x1B])
     cie = writer.cie(ENTRY, augmentation=b"zPLR", augmentation_data=data, encoding=0x1B)
-    body = advance(1) + def_cfa_offset(16) + REMEMBER + advance(2) + def_cfa_expression(b"\x77\x08") + advance(1) + RESTORE
+    body = (
+        advance(1) + def_cfa_offset(16) + REMEMBER + advance(2) + def_cfa_expression(b"\x77\x08") + advance(1) + RESTORE
+    )
     writer.fde(cie, 0x1000, 0x40, body, augmentation_data=bytes(4))
     writer.fde(writer.cie(ENTRY, version=3), 0x1080, 0x40, body)
     return writer.data
@@ -374,9 +412,11 @@ def sample() -> bytes:
 def test_every_truncation_is_an_error_or_a_shorter_table() -> None:
     whole = sample()
     for size in range(len(whole)):
-        try:
-            assert len(FrameTable(whole[:size], eh=True, section=".eh_frame")) < 2
-        except FormatError as error:
+        table = FrameTable(whole[:size], eh=True, section=".eh_frame")
+        error = error_of(table.functions)
+        if error is None:
+            assert len(table) < 2
+        else:
             assert error.offset is not None
             assert error.offset <= size
 
@@ -389,12 +429,8 @@ def test_damaged_tables_never_do_worse_than_a_format_error(changes: list[tuple[i
         data[at % len(data)] = value
     table = FrameTable(data, eh=eh, section="x")
     for pc in (0x1000, 0x1003, 0x1081, 0x10BF):
-        try:
-            table.cfa(pc)
-            table.register_rule(pc, RBX)
-        except FormatError as error:
-            assert error.offset is not None
-            assert error.offset <= len(data)
+        error = error_of(partial(table.cfa, pc)) or error_of(partial(table.register_rule, pc, RBX))
+        assert error is None or error.offset is not None and error.offset <= len(data)
 
 
 @settings(max_examples=300, deadline=None)
@@ -402,7 +438,5 @@ def test_damaged_tables_never_do_worse_than_a_format_error(changes: list[tuple[i
 def test_any_program_ends(program: bytes) -> None:
     table = one_function(program)
     for pc in (0x1000, 0x10FF):
-        try:
-            table.cfa(pc)
-        except FormatError as error:
-            assert error.section == ".debug_frame"
+        error = error_of(partial(table.cfa, pc))
+        assert error is None or error.section == ".debug_frame"
