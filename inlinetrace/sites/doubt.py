@@ -128,4 +128,7 @@ class _Extension:
             return self.fits(node)
         if op in (Op.AND, Op.OR, Op.XOR, Op.DIV, Op.MOD):
             return known[node.a] and known[node.b]
+        if op == Op.OFFSET:
+            # Turning the sign bit over is how compilers write an unsigned comparison.
+            return known[node.a] and node.b == -(1 << (8 * self.address_size - 1))
         return op == Op.SELECT and known[node.b] and known[node.c]
