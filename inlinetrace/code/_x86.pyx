@@ -73,15 +73,20 @@ cdef extern from *:
     #undef J
     /* Legacy opcodes of the maps 0f 38 and 0f 3a that are defined; one bit each, from the lowest. */
     static const unsigned int it_map2_defined[8] = {
-        0x70B10FFF, 0xFFBF0F3F, 0x00000003, 0x00000000, 0x00000C07, 0x00000000, 0xF100BF00, 0x1F630000 };
+        0x70B10FFF, 0xFFBF0F3F, 0x00000003, 0x00000000, 0x00000C07, 0x00000000, 0xF900BF00, 0x1F630000 };
     static const unsigned int it_map3_defined[8] = {
         0x00F0FF00, 0x00000007, 0x00000017, 0x0000000F, 0x00000000, 0x00000000, 0x8000D000, 0x00010000 };
+    /* Register forms of d8 to df that are defined (some of them as undocumented twins); one bit each for c0 to ff. */
+    static const unsigned long long it_x87_defined[8] = {
+        0xFFFFFFFFFFFFFFFFULL, 0xFFFF7F33FF01FFFFULL, 0x00000200FFFFFFFFULL, 0x00FFFF1FFFFFFFFFULL,
+        0xFFFFFFFFFFFFFFFFULL, 0x0000FFFFFFFFFFFFULL, 0xFFFFFFFF02FFFFFFULL, 0x00FFFF01FFFFFFFFULL };
     #define it_unlikely(x) __builtin_expect(!!(x), 0)
     """
     const uint8_t it_map0[256]
     const uint8_t it_map1[256]
     const uint32_t it_map2_defined[8]
     const uint32_t it_map3_defined[8]
+    const uint64_t it_x87_defined[8]
     bint it_unlikely(bint) noexcept nogil
 
 cdef enum:
@@ -291,10 +296,16 @@ cdef void decode_at(const uint8_t* code, uint64_t available, Instruction* out) n
                 at += 3
                 entry = IT_MODRM
             elif opcode == 0xff:
-                if modrm >> 3 & 7 == 7:
+                if modrm >> 3 & 7 == 7 or modrm >= 0xc0 and (modrm >> 3 & 7 == 3 or modrm >> 3 & 7 == 5):
                     return
                 if modrm >> 3 & 7 == 4 or modrm >> 3 & 7 == 5:
                     kind = KIND_INDIRECT
+            elif opcode & 0xf8 == 0xd8:
+                if modrm >= 0xc0 and not it_x87_defined[opcode & 7] >> (modrm & 63) & 1:
+                    return
+            elif opcode == 0x8d:
+                if modrm >= 0xc0:
+                    return
             elif opcode == 0xfe:
                 if modrm >> 3 & 7 > 1:
                     return

@@ -260,4 +260,3 @@ class Code:
         """
         at = bisect_left(self._unresolved, start)
         return at < len(self._unresolved) and self._unresolved[at] < end
-

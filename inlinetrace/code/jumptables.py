@@ -82,7 +82,12 @@ def _table_of_load(code: _Decoded) -> int | None:
     """Return the table of a memory operand ``table(,R,8)``."""
     rest = code.rest
     # mod 0, SIB; scale 8, no base, an index
-    if len(rest) < 6 or rest[0] & 0xC7 != 0x04 or rest[1] & 0xC7 != 0xC5 or (rest[1] >> 3 & 7 == 4 and not code.rex & 2):
+    if (
+        len(rest) < 6
+        or rest[0] & 0xC7 != 0x04
+        or rest[1] & 0xC7 != 0xC5
+        or (rest[1] >> 3 & 7 == 4 and not code.rex & 2)
+    ):
         return None
     return int.from_bytes(rest[2:6], "little", signed=True) & 0xFFFFFFFFFFFFFFFF
 
@@ -157,16 +162,18 @@ class _Finder:
             # movslq (B,I,4), R: the sum has R and B in either role
             if before.opcode == 0x63 and before.rex & 8 and before.rest[0] & 7 == 4 and len(before.rest) > 1:
                 sib_base = before.rest[1] & 7 | (before.rex & 1) << 3
-                if before.rest[1] >> 6 != 2 or before.rest[0] >> 6 not in (0, 1) or before.register not in (base, register):
+                if (
+                    before.rest[1] >> 6 != 2
+                    or before.rest[0] >> 6 not in (0, 1)
+                    or before.register not in (base, register)
+                ):
                     continue
                 if sib_base not in (base, register):
                     continue
                 return self._relative(jump, sib_base, near, position, stop)
         return None
 
-    def _relative(
-        self, jump: int, base: int, near: list[_Decoded | None], position: int, stop: int
-    ) -> _Table | None:
+    def _relative(self, jump: int, base: int, near: list[_Decoded | None], position: int, stop: int) -> _Table | None:
         least = self._least_entries(near)
         far = self._before(jump, _FAR, stop)
         for before in far[position + 1 :]:
