@@ -31,6 +31,7 @@ def patch_jumps(
     sources: array[int],
     ends: array[int],
     targets: array[int],
+    bases: array[int],
     places: array[int],
     values: array[int],
     inside: array[int],

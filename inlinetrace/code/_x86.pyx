@@ -606,11 +606,13 @@ cdef void radix_sort(
         shift += 11
 
 
-def patch_jumps(sources, ends, targets, const uint64_t[::1] places, const uint64_t[::1] values, const uint8_t[::1] inside):
+def patch_jumps(
+    sources, ends, targets, bases, const uint64_t[::1] places, const uint64_t[::1] values, const uint8_t[::1] inside
+):
     """Resolve the jumps whose displacement has a relocation; returns new sources and targets.
 
     Jumps ascend by source and span [source, end); ``places`` ascend. A jump with a place in it goes to
-    target + value - place, or is left out where the symbol is not ``inside`` this code.
+    base + value - place, or is left out where the symbol is not ``inside`` this code.
     """
     cdef uint64_t count = len(sources)
     new_sources = array("Q", sources)
@@ -620,6 +622,7 @@ def patch_jumps(sources, ends, targets, const uint64_t[::1] places, const uint64
     cdef uint64_t[::1] out_sources = new_sources
     cdef uint64_t[::1] out_targets = new_targets
     cdef const uint64_t[::1] in_ends = ends
+    cdef const uint64_t[::1] in_bases = bases
     cdef uint64_t place_count = places.shape[0]
     cdef uint64_t at = 0
     cdef uint64_t used = 0
@@ -631,7 +634,7 @@ def patch_jumps(sources, ends, targets, const uint64_t[::1] places, const uint64
             if at < place_count and places[at] < in_ends[i]:
                 if not inside[at]:
                     continue
-                out_targets[used] = out_targets[i] + values[at] - places[at]
+                out_targets[used] = in_bases[i] + values[at] - places[at]
             else:
                 out_targets[used] = out_targets[i]
             out_sources[used] = out_sources[i]

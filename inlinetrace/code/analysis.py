@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 RESYNCHRONISED = 64
 # Machines whose instructions all have one size cannot get out of step.
 FIXED_SIZE = ("aarch64", "ppc64")
+# Machines with REL: there the displacement that the instruction has is part of the addend.
+_ADDENDS_IN_PLACE = ("i686", "arm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,13 @@ class Code:
         if self._relocations is None:
             return sweep.sources, sweep.targets
         r = self._relocations
-        return _x86.patch_jumps(sweep.sources, sweep.ends, sweep.targets, r.places, r.values, r.inside)
+        if self._x86:
+            bases = sweep.ends
+        elif self.machine.name in _ADDENDS_IN_PLACE:
+            bases = sweep.targets
+        else:
+            bases = sweep.sources
+        return _x86.patch_jumps(sweep.sources, sweep.ends, sweep.targets, bases, r.places, r.values, r.inside)
 
     @cached_property
     def indirect_jumps(self) -> tuple[IndirectJump, ...]:

@@ -17,6 +17,7 @@ from inlinetrace.errors import UnsupportedError
 
 _NUMBER = re.compile(r"(-?)(?:0x([0-9a-f]+)|([0-9]+))$")
 _CONDITION = "(?:eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al)"
+_S390_CONDITION = "(?:c|o|h|l|e|z|p|m|he|lh|le|n(?:o|h|l|e|z|p|m|he|lh|le))"
 
 # Mnemonics of direct jumps, and of indirect ones (matched against "mnemonic operands"; returns are not among them).
 _DIRECT: dict[str, str] = {
@@ -33,7 +34,7 @@ _INDIRECT: dict[str, str] = {
     "arm": rf"bx{_CONDITION}? (?!lr)|bxj|tb[bh]|(?:ldr|mov|add|sub){_CONDITION}?(?:\.w)? pc,",
     "riscv64": r"(?:c\.)?jr (?!ra)|jalr zero",
     "ppc64": r"b[a-z]*ctr[+-]?(?! ?l)",
-    "s390x": r"br %r(?!14)|b(?:c|[a-z]{1,3}) |b(?:c|[a-z]{1,3})r %r(?!14)",
+    "s390x": rf"b{_S390_CONDITION}? |b{_S390_CONDITION}?r %r(?!14)",
 }
 # What capstone skips at a time where nothing can be decoded: the smallest instruction.
 _SMALLEST = {"i686": 1, "aarch64": 4, "arm": 4, "riscv64": 2, "ppc64": 4, "s390x": 2}

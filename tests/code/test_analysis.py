@@ -79,7 +79,7 @@ def test_an_unknown_machine() -> None:
 
 
 def test_undecodable_words_of_a_fixed_size() -> None:
-    code = Code(AARCH64, bytes.fromhex("1f2003d5 00000000 1f2003d5"), 0)
+    code = Code(AARCH64, bytes.fromhex("1f2003d5 ffffffff 1f2003d5"), 0)
     assert code.undecoded == ((4, 8),)
     assert [code.is_boundary(a) for a in (0, 2, 4, 8, 10)] == [True, False, None, True, False]
 
@@ -115,7 +115,8 @@ MACHINES = {
 def build(tmp_path: Path, compiler: list[str], *options: str) -> Path:
     (tmp_path / "a.c").write_text(SOURCE)
     (tmp_path / "b.c").write_text(OTHER_SOURCE)
-    command = [*compiler, "-O2", "-fno-inline", *options, "a.c", "b.c", "-o", "a"]
+    # There are cross compilers without a C library.
+    command = [*compiler, "-nostdlib", "-Wl,--entry=main", "-O2", "-fno-inline", *options, "a.c", "b.c", "-o", "a"]
     subprocess.run(command, cwd=tmp_path, check=True)
     return tmp_path / "a"
 
@@ -127,8 +128,6 @@ def test_every_machine_agrees_with_objdump(name: str, tmp_path: Path) -> None:
     option = prefix if prefix.startswith("-") else ""
     tools = "" if option or not prefix else prefix + "-"
     extra = ["-marm"] if name == "arm" else []
-    if name == "i686":
-        extra = ["-nostdlib", "-Wl,--entry=main"]
     path = build(tmp_path, [f"{tools}gcc", *([option] if option else [])], "-fno-jump-tables", "-g0", *extra)
     elf = ElfFile.open(path)
     assert elf.machine.name == name
@@ -145,7 +144,7 @@ def test_every_machine_agrees_with_objdump(name: str, tmp_path: Path) -> None:
         if found := re.match(r"[0-9a-f]+ <([^>+]+)>:", line):
             function = found[1]
         found = re.match(r" *([0-9a-f]+):\t(.*)", line)
-        if found is None or function not in functions:
+        if found is None or function not in functions or found[2].startswith(".long"):
             continue
         address = int(found[1], 16)
         assert code.is_boundary(address) is True, line
