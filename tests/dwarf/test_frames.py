@@ -430,7 +430,7 @@ def test_damaged_tables_never_do_worse_than_a_format_error(changes: list[tuple[i
     table = FrameTable(data, eh=eh, section="x")
     for pc in (0x1000, 0x1003, 0x1081, 0x10BF):
         error = error_of(partial(table.cfa, pc)) or error_of(partial(table.register_rule, pc, RBX))
-        assert error is None or error.offset is not None and error.offset <= len(data)
+        assert error is None or (error.offset is not None and error.offset <= len(data))
 
 
 @settings(max_examples=300, deadline=None)
