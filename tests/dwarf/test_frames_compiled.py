@@ -18,7 +18,13 @@ SOURCE = """
 void abort(void) { for (;;); }
 void __aeabi_unwind_cpp_pr0(void) {}
 __attribute__((noinline)) int use(char *b, int n, int r) { asm volatile("" :: "r"(b) : "memory"); return n * r; }
-static inline int sum(int *p, int n) { int s = 0; for (int i = 0; i < n; i++) s += p[i] > n ? p[i] * n : p[i] ^ i; return s; }
+static inline int sum(int *p, int n)
+{
+    int s = 0;
+    for (int i = 0; i < n; i++)
+        s += p[i] > n ? p[i] * n : p[i] ^ i;
+    return s;
+}
 __attribute__((cold, noinline)) void die(void) { abort(); }
 int variable(int *p, int n)
 {
@@ -45,8 +51,10 @@ int early(int a, int b)
 }
 int main(int c, char **v)
 {
-    int x[10] __attribute__((aligned(64))) = {c, 1, 2, 3};
-    return variable(x, 10) + early(c, x[c]) + sum(x, 5);
+    int x[4] __attribute__((aligned(64)));
+    for (int i = 0; i < 4; i++)
+        x[i] = c + i;
+    return variable(x, 4) + early(c, x[c]) + sum(x, 3);
 }
 """
 
