@@ -40,7 +40,7 @@ cdef struct Decoded:
     uint64_t n_runs
     Interval* segments
     uint64_t n_segments
-    RowKey* keys         # all rows in order, only if several runs may have rows at one address
+    RowKey* keys         # all rows in order, only if more than two runs may have rows at one address
     uint64_t n_keys
     uint64_t* definitions
     uint64_t n_definitions

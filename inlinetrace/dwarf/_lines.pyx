@@ -342,6 +342,11 @@ cdef class LineProgram:
             free(rows)
             error_at[0] = c.error_at
             return c.error
+        if n_rows:
+            # Programs are kept; the room that was not needed goes back.
+            row = <LineRow*>realloc(rows, n_rows * sizeof(LineRow))
+            if row != NULL:
+                rows = row
         out.rows = rows
         out.n_rows = n_rows
         if out.n_runs:
@@ -417,24 +422,25 @@ cdef class LineProgram:
         return low
 
     cdef bint has_row_at(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
-        cdef uint64_t i
+        cdef uint64_t i, upto, back
         cdef Run* run
         cdef LineRow* row
         if self._table.keys != NULL:
             i = self._first_key(section, address, view)
             return i < self._table.n_keys and self._table.keys[i].section == section and (
                 self._table.keys[i].address == address and self._table.keys[i].view == view)
-        i = self._runs_up_to(section, address)
-        if i == 0:
-            return False
-        run = &self._table.runs[i - 1]
-        if run.section != section:
-            return False
-        i = self._first_in(run, address, view)
-        if i == run.end:
-            return False
-        row = &self._table.rows[i]
-        return row.address == address and row.view == view and not row.flags & FLAG_END_SEQUENCE
+        upto = self._runs_up_to(section, address)
+        # Without keys only the last two runs can have rows at the address.
+        for back in range(1, 3):
+            if upto < back or self._table.runs[upto - back].section != section:
+                return False
+            run = &self._table.runs[upto - back]
+            i = self._first_in(run, address, view)
+            if i < run.end:
+                row = &self._table.rows[i]
+                if row.address == address and row.view == view and not row.flags & FLAG_END_SEQUENCE:
+                    return True
+        return False
 
     cdef bint next_row_at(self, uint32_t section, uint64_t address, uint64_t* found) noexcept nogil:
         """Address of the first row after address in the sequence that find takes."""
@@ -855,10 +861,11 @@ cdef inline uint64_t _last_address(Decoded* table, Run* run) noexcept nogil:
 
 cdef int _sort(Decoded* table) noexcept nogil:
     """Runs in order of section and start, and what look-ups need; runs without code are dropped."""
-    cdef uint64_t i, k, n = 0, last = 0, address
+    cdef uint64_t i, k, n = 0, last = 0, before = 0, address
     cdef Run* runs = table.runs
     cdef Interval* intervals
     cdef bint separate = True
+    cdef bint has_before = False
     for i in range(table.n_runs):
         if not table.rows[runs[i].first].flags & FLAG_END_SEQUENCE:
             runs[n] = runs[i]
@@ -878,9 +885,13 @@ cdef int _sort(Decoded* table) noexcept nogil:
         intervals[i].index = i
         address = _last_address(table, &runs[i])
         if i and runs[i].section == runs[i - 1].section:
-            separate = separate and runs[i].low > last
-            last = max(last, address)
+            # Sequences often meet at one address; three or more at one address need the keys.
+            separate = separate and runs[i].low >= last and not (has_before and runs[i].low <= before)
+            before = max(before, last) if has_before else last
+            has_before = True
+            last = address
         else:
+            has_before = False
             last = address
     table.segments = make_segments(intervals, n, &table.n_segments)
     free(intervals)
