@@ -281,6 +281,8 @@ def _text(operation: Operation, machine: Machine) -> str:
             return f"{name(opcode)}({machine.register_name(first)}{last:+d})"
         if opcode in (REGVAL_TYPE, GNU_REGVAL_TYPE):
             return f"{name(opcode)}({machine.register_name(first)}, {last:#x})"
+        if opcode in (IMPLICIT_POINTER, GNU_IMPLICIT_POINTER):
+            return f"{name(opcode)}({first:#x}, {last})"
         if opcode in (BRA, SKIP):
             return f"{name(opcode)}({first:+d})"
     return f"{name(opcode)}({', '.join(_operand(opcode, operand, machine) for operand in operands)})"
@@ -298,6 +300,6 @@ def _operand(opcode: int, operand: Operand, machine: Machine) -> str:
 
 
 _HEXADECIMAL = frozenset(
-    {ADDR, CALL2, CALL4, CALL_REF, IMPLICIT_POINTER, GNU_IMPLICIT_POINTER, GNU_PARAMETER_REF, GNU_VARIABLE_VALUE}
+    {ADDR, CALL2, CALL4, CALL_REF, GNU_PARAMETER_REF, GNU_VARIABLE_VALUE}
     | {CONVERT, GNU_CONVERT, REINTERPRET, GNU_REINTERPRET, CONST_TYPE, GNU_CONST_TYPE, DEREF_TYPE, GNU_DEREF_TYPE}
 )
