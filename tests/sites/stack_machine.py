@@ -6,6 +6,7 @@ Generic type only, little- or big-endian, with branches and pieces. Raises Value
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from inlinetrace.dwarf import expression as dw
 from inlinetrace.dwarf.expression import Operation
@@ -56,7 +57,7 @@ def run(
     order: str = "little",
 ) -> bytes:
     """Return the value's bytes."""
-    byteorder = "big" if order == "big" else "little"
+    byteorder: Literal["little", "big"] = "big" if order == "big" else "little"
     end = len(operations)
     stack: list[int] = []
     position = steps = 0
