@@ -191,8 +191,20 @@ def _decode(
                 raise FormatError(f"undefined DWARF operation {opcode:#04x}", offset=start)
             operations.append(Operation(opcode, (expression[position:],)))
             break
+        codes = known[1]
+        if not codes:
+            operations.append(Operation(opcode))
+            continue
+        if codes == "S" or codes == "U":
+            # Most operands are one small number; the loop below would do the same, slower.
+            byte = expression[position] if position < end else 0x80
+            if byte < 0x80:
+                position += 1
+                small = byte - 0x80 if codes == "S" and byte & 0x40 else byte
+                operations.append(Operation(opcode, (small,)))
+                continue
         operands: list[Operand] = []
-        for code in known[1]:
+        for code in codes:
             if code in "US":
                 value, position = _leb128(expression, position, code == "S", start)
                 operands.append(value)

@@ -301,6 +301,8 @@ class _Resolver:
             raise _UnavailableError(Unavailable(Reason.PARTLY, ", ".join(described)))
         if not position:
             raise _UnavailableError(Unavailable(Reason.NO_LOCATION, "pieces of no size"))
+        if len(pieces) == 1 and pieces[0].bits == 8 * size and not pieces[0].shift:
+            return self._finish(pieces[0].node, (), size)
         return self._finish(len(self.nodes) - 1, tuple(pieces), size)
 
     def _missing(self, stop: _UnavailableError, part: tuple[Operation, ...]) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
+from elftools.common.exceptions import ELFParseError
 from elftools.dwarf.dwarf_expr import DW_OP_name2opcode, DWARFExprParser
 from elftools.dwarf.structs import DWARFStructs
 from hypothesis import given
@@ -166,12 +165,13 @@ def test_decoding_agrees_with_pyelftools(data: bytes) -> None:
         ours = decode64(data)
     except FormatError:
         return
-    if any(not dw.is_known(operation.opcode) for operation in ours):
+    # pyelftools reads a LEB128 number after GNU_variable_value; gcc and binutils a reference to .debug_info.
+    if any(not dw.is_known(operation.opcode) or operation.opcode == dw.GNU_VARIABLE_VALUE for operation in ours):
         return
     structs = DWARFStructs(little_endian=True, dwarf_format=32, address_size=8, dwarf_version=5)
     try:
         theirs = DWARFExprParser(structs).parse_expr(list(data))
-    except (KeyError, IndexError, TypeError, io.UnsupportedOperation):
+    except (KeyError, IndexError, TypeError, ELFParseError):
         return
     assert [operation.opcode for operation in ours] == [operation.op for operation in theirs]
     for mine, other in zip(ours, theirs, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import struct
 
@@ -227,6 +226,13 @@ def test_missing_pieces_are_told() -> None:
 def test_a_register_is_too_small() -> None:
     assert refused(op("reg0"), 16).reason == Reason.PARTLY
     assert refused(value(op("lit0")), 16).reason == Reason.PARTLY
+
+
+def test_a_piece_that_is_the_whole_value() -> None:
+    memory = op("breg1", sleb(8)) + op("piece", uleb(8))
+    assert located(memory, 8) == Location.memory(1, 8, size=8)
+    assert located(memory, 4) == Location.memory(1, 8, size=4)
+    assert located(op("reg5") + op("piece", uleb(8)), 4).shape == Shape.REGISTER
 
 
 def test_no_frame() -> None:
@@ -474,7 +480,8 @@ _OPERATORS = st.sampled_from(
 
 
 def made_up_memory(address: int, size: int) -> bytes:
-    return hashlib.blake2b(address.to_bytes(8, "little"), digest_size=size).digest()
+    """Memory in which every byte is there and differs from its neighbours."""
+    return bytes((address + i) * 0x9E3779B97F4A7C15 >> 56 & 0xFF for i in range(size))
 
 
 @settings(max_examples=600)
