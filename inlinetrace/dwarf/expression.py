@@ -25,6 +25,12 @@ Operand = Union[int, bytes, "tuple[Operation, ...]"]
 MAXIMUM_NESTING = 4
 """Expressions within expressions (DW_OP_entry_value) deeper than this are refused; compilers nest once."""
 
+MAXIMUM_OPERATIONS = 1 << 16
+"""Longer expressions are refused; the longest of a kernel has some hundred operations."""
+
+_TEXT_OPERATIONS = 64
+"""So many operations are printed, the rest is an ellipsis."""
+
 ADDR = 0x03
 DEREF = 0x06
 CONST1U, CONST1S, CONST2U, CONST2S, CONST4U, CONST4S, CONST8U, CONST8S, CONSTU, CONSTS = range(0x08, 0x12)
@@ -182,6 +188,8 @@ def _decode(
     position, end = 0, len(expression)
     while position < end:
         start = position
+        if len(starts) >= MAXIMUM_OPERATIONS:
+            raise FormatError(f"DWARF expression of more than {MAXIMUM_OPERATIONS} operations", offset=start)
         starts.append(start)
         opcode = expression[position]
         position += 1
@@ -274,7 +282,8 @@ def _leb128(data: bytes, position: int, signed: bool, start: int) -> tuple[int, 
 
 def text(operations: tuple[Operation, ...], machine: Machine) -> str:
     """Return the operations as one line, registers by name: ``DW_OP_entry_value(rdx)``, ``DW_OP_breg7(rsp+8)``."""
-    return "; ".join(_text(operation, machine) for operation in operations)
+    shown = "; ".join(_text(operation, machine) for operation in operations[:_TEXT_OPERATIONS])
+    return shown + "; ..." if len(operations) > _TEXT_OPERATIONS else shown
 
 
 def _text(operation: Operation, machine: Machine) -> str:

@@ -271,6 +271,15 @@ def test_malformed_bytes_raise() -> None:
         resolve(op("addr", b"\x00"), context())
 
 
+def test_hostile_sizes_are_refused() -> None:
+    assert refused(op("reg0"), 1 << 40) == Unavailable(Reason.UNSUPPORTED, f"a value of {1 << 40} bytes")
+    assert isinstance(constant(1, 1 << 40, address_size=8, little_endian=True), Unavailable)
+    assert refused(op("breg0", sleb(0)) + op("piece", uleb(1 << 60)), 0).reason == Reason.UNSUPPORTED
+    assert len(refused(op("lit1") * 60_000).detail) < 2000
+    with pytest.raises(FormatError, match="operations"):
+        resolve(op("nop") * 100_000, context())
+
+
 def test_unrelocated_addresses_mean_nothing() -> None:
     assert refused(value(op("addr", number(0, 8))), relocated=False).reason == Reason.UNSUPPORTED
 
