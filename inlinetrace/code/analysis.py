@@ -247,6 +247,11 @@ class Code:
         """Return all jumps whose targets are known, direct ones and those of jump tables."""
         return self._jumps
 
+    @cached_property
+    def jumps_by_source(self) -> Jumps:
+        """The same jumps, sorted by source and then by target."""
+        return Jumps(*reversed(_x86.sort_by_target(self._jumps.targets, self._jumps.sources)))
+
     def is_jump_target(self, address: int) -> bool:
         """Tell whether a known jump goes to ``address``; see ``has_indirect_jump`` for what is not known."""
         targets = self._jumps.targets

@@ -50,7 +50,7 @@ class Surroundings(Protocol):
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the code cannot be read."""
 
-    def marks(self, address: int, ranges: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
+    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
         """What the code says of how often a site at ``address`` with these ranges is hit."""
 
 
