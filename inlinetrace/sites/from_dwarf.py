@@ -156,6 +156,10 @@ class DwarfSites:
                     found.add(reference)
         return array("Q", sorted(found))
 
+    def has_function(self, pattern: str) -> bool:
+        """Whether any function here has a name that matches ``pattern`` (shell glob)."""
+        return any(len(self._references(records, [pattern])) for records in self.dwarf.records)
+
     def count_inside(self, selection: Selection) -> tuple[int, int]:
         """How many sites are inlined into the functions of a selection, and of how many functions they are."""
         sites = 0

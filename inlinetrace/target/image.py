@@ -63,6 +63,23 @@ class Image:
         """What matches; see DwarfSites.select."""
         return self.reader.select(patterns, inside=inside)
 
+    def has_function(self, pattern: str) -> bool:
+        """Whether any function here has a name that matches ``pattern``."""
+        return self.reader.has_function(pattern)
+
+    def warnings(self) -> list[str]:
+        """What keeps sites from being found or named, one line each."""
+        found = []
+        if self.dwarf.alternate_missing:
+            link = self.debug.debug_alt_link
+            name = link[0] if link else "?"
+            found.append(f"{self.debug.path}: functions without a name stand in {name}, which is not there")
+        missing = self.dwarf.split.missing
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            found.append(f"{self.debug.path}: split DWARF: {missing[0]}{more} not found: its sites are not listed")
+        return found
+
     def sites(self, patterns: Sequence[str] = ("*",)) -> Iterator[Site]:
         """All sites and out-of-line copies of the functions that match one of ``patterns`` (shell globs)."""
         return self.reader.build(self.select(patterns).rows)
