@@ -4,8 +4,8 @@
 >>> code.is_boundary(address)                # True, False, or None: not certain
 >>> code.is_jump_target(address), code.jump_sources(address)
 
-A location that is right when control falls into a place may be wrong when control jumps to it, so users of locations ask
-``is_jump_target``; who plants a probe asks ``is_boundary`` first. Calls are not jumps.
+A location that is right when control falls into a place may be wrong when control jumps to it, so users of locations
+ask ``is_jump_target``; who plants a probe asks ``is_boundary`` first. Calls are not jumps.
 
 Limits, all of them visible to the caller: bytes that are no instructions make the boundaries around them uncertain
 (``undecoded``, ``is_boundary`` answers None); an indirect jump whose table was not recognised can land anywhere in its
@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from inlinetrace.code import _x86
@@ -41,7 +42,7 @@ _ADDENDS_IN_PLACE = ("i686", "arm")
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Relocations of relocatable code: addresses of the patched places, symbol value + addend, 1 if within this code."""
+    """Relocations of relocatable code: patched places (addresses), symbol value + addend, 1 if within this code."""
 
     places: array[int]
     values: array[int]
@@ -76,10 +77,10 @@ class Jumps:
 class Code:
     """The instructions of ``data``, which is loaded at ``address``.
 
-    ``starts``: addresses where instructions are known to start, functions as a rule. ``read(address, size)`` returns memory
-    of the same program and lets jump tables be followed; it returns fewer bytes where there is nothing. ``relocations``
-    goes with the untouched bytes of a relocatable file. ``elsewhere`` returns the jumps from other code into this one.
-    Raises UnsupportedError for a machine whose instructions are not known.
+    ``starts``: addresses where instructions are known to start, functions as a rule. ``read(address, size)`` returns
+    memory of the same program and lets jump tables be followed; it returns fewer bytes where there is nothing.
+    ``relocations`` goes with the untouched bytes of a relocatable file. ``elsewhere`` returns the jumps from other code
+    into this one. Raises UnsupportedError for a machine whose instructions are not known.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class Code:
         self._relocations = relocations
         self._elsewhere = elsewhere
         end = address + len(self.data)
-        self._starts = array("Q", sorted({start for start in starts if address <= start < end}))
-        known = array("Q", [start - address for start in self._starts])
+        self._starts = array("Q", [start for start in starts if address <= start < end])
+        if any(a >= b for a, b in pairwise(self._starts)):
+            self._starts = array("Q", sorted(set(self._starts)))
+        known = array("Q", [start - address for start in self._starts]) if address else self._starts
         self._plain_arm = machine.name == "arm" and not thumb
         self._x86 = machine.name == "x86_64"
         if self._x86:
@@ -177,7 +180,8 @@ class Code:
         """
         if address not in self:
             return False
-        if address in self._starts_set:
+        known = bisect_left(self._starts, address)
+        if known < len(self._starts) and self._starts[known] == address and self._sweep.starts(address - self.address):
             return True
         starts, ends = self._uncertain
         at = bisect_right(starts, address) - 1
@@ -188,10 +192,6 @@ class Code:
         if self.is_jump_target(address):
             return None
         return False
-
-    @cached_property
-    def _starts_set(self) -> frozenset[int]:
-        return frozenset(self._starts)
 
     @cached_property
     def _direct(self) -> tuple[array[int], array[int]]:
@@ -209,7 +209,7 @@ class Code:
         return self._sweep.targets if self.machine.name in _ADDENDS_IN_PLACE else self._sweep.sources
 
     def jumps_at(self, relocations: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the jumps among relocated instructions, given as (place, symbol value + addend), as (target, source)."""
+        """Return the jumps among relocated instructions, (place, symbol value + addend), as (target, source)."""
         sweep, bases = self._sweep, self._bases
         mask = (1 << 8 * self.machine.address_size) - 1
         found = []

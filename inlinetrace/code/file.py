@@ -3,8 +3,8 @@
 >>> codes = FileCode(elf)
 >>> code = codes.code(elf.section(".text"))
 
-The cold parts of functions live in sections of their own in a kernel module (``.text.unlikely``) and jump back; a section
-looked at alone would miss that. Every section is decoded once, when it is first needed.
+The cold parts of functions live in sections of their own in a kernel module (``.text.unlikely``) and jump back; a
+section looked at alone would miss that. Every section is decoded once, when it is first needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ class FileCode:
         self._elf = elf
         self._codes: dict[int, Code] = {}
         self._relocations: dict[int, list[tuple[int, int, int]]] = {}
-        self._starts: dict[int, list[int]] | None = None
 
     def code(self, section: Section) -> Code:
         """Return the code of ``section``. Raises UnsupportedError for a machine whose instructions are not known."""
@@ -32,14 +31,6 @@ class FileCode:
         if found is None:
             found = self._codes[section.index] = self._make(section)
         return found
-
-    def _functions(self, section: Section) -> list[int]:
-        if self._starts is None:
-            self._starts = {}
-            for symbol in self._elf.symbols().functions():
-                if symbol.is_function:
-                    self._starts.setdefault(symbol.section_index, []).append(symbol.address)
-        return self._starts.get(section.index, [])
 
     def _relocations_of(self, section: Section) -> list[tuple[int, int, int]]:
         found = self._relocations.get(section.index)
@@ -68,7 +59,7 @@ class FileCode:
             elf.machine,
             elf.raw_data(section),
             section.address,
-            starts=self._functions(section),
+            starts=elf.symbols().function_starts(section.index),
             read=None if elf.relocatable else self._read,
             relocations=relocations,
             elsewhere=lambda: self._elsewhere(section),

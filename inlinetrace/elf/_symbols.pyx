@@ -276,6 +276,26 @@ cdef class Index:
                 view[i] = self.all[i].symbol
         return memoryview(numbers).toreadonly()
 
+    def function_starts(self, uint32_t section):
+        """Return the addresses (``Q``) of the typed functions of ``section``, ascending, without repetition."""
+        from array import array
+
+        addresses = array("Q", bytes(8 * self.function_count))
+        cdef uint64_t[::1] view
+        cdef uint32_t i
+        cdef uint32_t used = 0
+        if self.function_count:
+            view = addresses
+            for i in range(self.function_count):
+                if self.all[i].section == section and self.all[i].rank & 4 and (
+                    used == 0 or view[used - 1] != self.all[i].address
+                ):
+                    view[used] = self.all[i].address
+                    used += 1
+            view = None
+            del addresses[used:]
+        return addresses
+
     def with_prefix(self, bytes prefix not None):
         """Return the numbers of all symbols whose names start with ``prefix``."""
         cdef const char* wanted = prefix

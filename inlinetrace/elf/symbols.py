@@ -144,6 +144,10 @@ class SymbolTable:
         """Return all symbols whose names start with ``prefix``: ``foo.`` finds ``foo.isra.0``, ``foo.cold``..."""
         return [self.symbol(number) for number in self._index.with_prefix(prefix.encode("utf-8", "surrogateescape"))]
 
+    def function_starts(self, section_index: int) -> array[int]:
+        """Return the addresses (``Q``) where the typed functions of a section start, ascending."""
+        return self._index.function_starts(section_index)
+
     def functions(self) -> Iterator[Symbol]:
         """Yield all function symbols (aliases too) by address; in a relocatable file by section, then address."""
         return (self.symbol(number) for number in self._index.functions())

@@ -94,7 +94,8 @@ static __attribute__((noinline)) int tail(int n) { return n ? h(n, 1) : 7; }
 int both(int n) { while (n > 10) { n = tail(n); if (n == 12) break; } return tail(n + 1); }
 int table(int n, int m) {
     switch (n) {
-    case 0: return g(m); case 1: return h(m, n); case 2: return m * 3; case 3: return g(m + 1) + 1; case 4: return m ^ 77;
+    case 0: return g(m); case 1: return h(m, n); case 2: return m * 3; case 3: return g(m + 1) + 1;
+    case 4: return m ^ 77;
     case 5: return h(n, 3); case 6: return m - 9; case 7: return g(m * n); case 8: return -m; case 9: return h(2, m);
     }
     return 0;
@@ -229,7 +230,11 @@ def test_jumps_from_another_section_of_a_linked_file() -> None:
 def test_cold_parts_jump_back(tools: str, tmp_path: Path) -> None:
     source = """
     extern int g(int); extern void cold(int) __attribute__((cold));
-    int f(int n) { int s = g(n); for (int i = 0; i < n; i++) { if (s == 77) { cold(n); s = g(s); } s += g(i) * 3; } return s; }
+    int f(int n) {
+        int s = g(n);
+        for (int i = 0; i < n; i++) { if (s == 77) { cold(n); s = g(s); } s += g(i) * 3; }
+        return s;
+    }
     """
     (tmp_path / "a.c").write_text(source)
     options = ["-O2", "-freorder-blocks-and-partition", "-c", "a.c"]

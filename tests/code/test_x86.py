@@ -222,7 +222,7 @@ def test_empty_code() -> None:
 def test_any_bytes_are_instructions_or_undecoded(code: bytes, known: list[int]) -> None:
     sweep = _x86.sweep(memoryview(code), 0, array("Q", sorted(set(known))))
     starts = list(sweep.boundaries())
-    covered = set()
+    covered: set[int] = set()
     for start in starts:
         length = _x86.decode(memoryview(code), start)[0]
         assert 0 < length <= 15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +44,7 @@ def use_everything(data: bytes) -> None:
         elf = ElfFile.from_bytes(data)
     except InlineTraceError:
         return
-    attempts = [
+    attempts: list[Callable[[], object]] = [
         lambda: [elf.data(section) for section in elf.sections],
         lambda: [elf.relocation_targets(section) for section in elf.sections],
         lambda: elf.build_id,
