@@ -125,3 +125,13 @@ def test_long_overlapping_names_do_not_take_for_ever() -> None:
     data = elf_file([Code(".text", bytes(8)), strings, Sec(".symtab", symbols, type=2, link=".strtab", entry_size=24)])
     table = ElfFile.from_bytes(data).symbols()
     assert table.named("a" * 300) == []
+
+
+def test_very_many_equal_names_do_not_take_for_ever() -> None:
+    count = 400_000
+    symbols = struct.pack("<IBBHQQ", 1, 2, 0, 1, 0, 8) * count
+    strings = Sec(".strtab", b"\0a\0", type=3)
+    data = elf_file([Code(".text", bytes(8)), strings, Sec(".symtab", symbols, type=2, link=".strtab", entry_size=24)])
+    table = ElfFile.from_bytes(data).symbols()
+    assert table.named("b") == []
+    assert table.lookup(0) is not None
