@@ -64,14 +64,14 @@ class SymbolTable:
                 raise FormatError(
                     f"symbols of {self.section.entry_size} bytes, not {expected}",
                     path=elf.path,
-                    section=self.section.name,
+                    section=self.section.label,
                 )
             symbols = elf.raw_data(self.section)
             extended = elf.extended_section_indexes(self.section)
             strings = elf.linked_section(self.section)
             self._strings = elf.raw_data(strings)
             if self._strings and self._strings[-1]:
-                raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.name)
+                raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.label)
         limits = array("Q", bytes(8 * len(elf.sections)))
         for section in elf.sections:
             if section.executable:
@@ -105,7 +105,7 @@ class SymbolTable:
         if offset >= len(strings):
             if not offset:
                 return ""
-            section = self.section.name if self.section is not None else None
+            section = self.section.label if self.section is not None else None
             raise FormatError(
                 f"a symbol's name at {offset:#x} lies outside the string table", path=self._path, section=section
             )

@@ -127,6 +127,14 @@ def test_long_overlapping_names_do_not_take_for_ever() -> None:
     assert table.named("a" * 300) == []
 
 
+def test_messages_are_one_line_whatever_the_section_is_called() -> None:
+    elf = ElfFile.from_bytes(elf_file([Sec(".a\nb\x1b[31m" + "x" * 9000, b"abc", size=1 << 60)]))
+    with pytest.raises(FormatError) as caught:
+        elf.data(elf.sections[1])
+    assert len(str(caught.value)) < 500
+    assert str(caught.value).isprintable()
+
+
 def test_very_many_equal_names_do_not_take_for_ever() -> None:
     count = 400_000
     symbols = struct.pack("<IBBHQQ", 1, 2, 0, 1, 0, 8) * count
