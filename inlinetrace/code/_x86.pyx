@@ -345,6 +345,9 @@ cdef void decode_at(const uint8_t* code, uint64_t available, Instruction* out) n
         immediate = 1
         kind = KIND_JUMP
     elif entry == IT_REL32:
+        # With an operand-size prefix Intel reads four bytes and AMD two: no length is right everywhere.
+        if operand_size and not wide:
+            return
         immediate = 4
         kind = KIND_CALL if opcode == 0xe8 and map_number == 0 else KIND_JUMP
     at += immediate

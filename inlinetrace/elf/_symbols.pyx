@@ -55,17 +55,20 @@ cdef class Index:
     cdef Function* all
     cdef uint32_t* starts     # positions in all, the best of each address
     cdef uint32_t* buckets
+    cdef uint32_t* chain      # the next symbol of the same bucket; chains cost nothing for many equal names
     cdef uint32_t bucket_mask
 
     def __cinit__(self):
         self.all = NULL
         self.starts = NULL
         self.buckets = NULL
+        self.chain = NULL
 
     def __dealloc__(self):
         PyMem_RawFree(self.all)
         PyMem_RawFree(self.starts)
         PyMem_RawFree(self.buckets)
+        PyMem_RawFree(self.chain)
 
     def __init__(
         self, const uint8_t[::1] symbols, const uint8_t[::1] strings, const uint8_t[::1] extended,
@@ -276,6 +279,26 @@ cdef class Index:
                 view[i] = self.all[i].symbol
         return memoryview(numbers).toreadonly()
 
+    def function_starts(self, uint32_t section):
+        """Return the addresses (``Q``) of the typed functions of ``section``, ascending, without repetition."""
+        from array import array
+
+        addresses = array("Q", bytes(8 * self.function_count))
+        cdef uint64_t[::1] view
+        cdef uint32_t i
+        cdef uint32_t used = 0
+        if self.function_count:
+            view = addresses
+            for i in range(self.function_count):
+                if self.all[i].section == section and self.all[i].rank & 4 and (
+                    used == 0 or view[used - 1] != self.all[i].address
+                ):
+                    view[used] = self.all[i].address
+                    used += 1
+            view = None
+            del addresses[used:]
+        return addresses
+
     def with_prefix(self, bytes prefix not None):
         """Return the numbers of all symbols whose names start with ``prefix``."""
         cdef const char* wanted = prefix
@@ -305,12 +328,16 @@ cdef class Index:
         cdef uint32_t number
         cdef uint32_t slot
         cdef uint32_t* table
+        cdef uint32_t* chain
         cdef Fields f
         cdef const uint8_t* text
         while buckets < 2 * <uint64_t>self.count:
             buckets *= 2
         table = <uint32_t*>PyMem_RawCalloc(buckets, sizeof(uint32_t))
-        if table == NULL:
+        chain = <uint32_t*>PyMem_RawCalloc(<size_t>self.count + 1, sizeof(uint32_t))
+        if table == NULL or chain == NULL:
+            PyMem_RawFree(table)
+            PyMem_RawFree(chain)
             raise MemoryError
         self.bucket_mask = buckets - 1
         with nogil:
@@ -320,10 +347,10 @@ cdef class Index:
                     continue
                 text = &self.strings[0] + f.name
                 slot = hash_text(text, self.length_of(f.name)) & self.bucket_mask
-                while table[slot]:
-                    slot = (slot + 1) & self.bucket_mask
+                chain[number] = table[slot]
                 table[slot] = number
         self.buckets = table
+        self.chain = chain
         return 0
 
     def named(self, bytes name not None):
@@ -332,6 +359,7 @@ cdef class Index:
         cdef uint64_t length = len(name)
         cdef uint64_t size = self.strings.shape[0]
         cdef uint32_t slot
+        cdef uint32_t number
         cdef Fields f
         if not length:
             return []
@@ -339,13 +367,14 @@ cdef class Index:
             self.hash_names()
         found = []
         slot = hash_text(wanted, min(length, <uint64_t>HASHED)) & self.bucket_mask
-        while self.buckets[slot]:
-            self.read(self.buckets[slot], &f)
+        number = self.buckets[slot]
+        while number:
+            self.read(number, &f)
             if size - f.name > length and self.strings[f.name + length] == 0 and \
                     memcmp(&self.strings[0] + f.name, wanted, length) == 0:
-                found.append(self.buckets[slot])
-            slot = (slot + 1) & self.bucket_mask
-        found.sort()
+                found.append(number)
+            number = self.chain[number]
+        found.reverse()
         return found
 
 

@@ -168,7 +168,7 @@ class ElfFile:
             raise FormatError(
                 f"the section ends at {end:#x}, beyond the end of the file at {len(self._data):#x}: is it truncated?",
                 path=self.path,
-                section=section.name,
+                section=section.label,
                 offset=section.offset,
             )
         return self._data[section.offset : end]
@@ -196,21 +196,21 @@ class ElfFile:
         if section.flags & SHF_COMPRESSED:
             header_size = 24 if self.address_size == 8 else 12
             if len(raw) < header_size:
-                raise FormatError("the compression header is cut off", path=self.path, section=section.name, offset=0)
+                raise FormatError("the compression header is cut off", path=self.path, section=section.label, offset=0)
             order = "little" if self.little_endian else "big"
             number = int.from_bytes(raw[:4], order)  # type: ignore[arg-type]
             size_at = 8 if self.address_size == 8 else 4
             size = int.from_bytes(raw[size_at : size_at + self.address_size], order)  # type: ignore[arg-type]
             kind = {ELFCOMPRESS_ZLIB: "zlib", ELFCOMPRESS_ZSTD: "zstd"}.get(number)
             if kind is None:
-                raise UnsupportedError(f"compression type {number}", path=self.path, section=section.name)
+                raise UnsupportedError(f"compression type {number}", path=self.path, section=section.label)
         else:
             if bytes(raw[:4]) != b"ZLIB" or len(raw) < 12:
                 raise FormatError(
-                    "a .zdebug section without its header", path=self.path, section=section.name, offset=0
+                    "a .zdebug section without its header", path=self.path, section=section.label, offset=0
                 )
             header_size, kind, size = 12, "zlib", int.from_bytes(raw[4:12], "big")
-        return memoryview(decompress(raw[header_size:], kind, path=self.path, section=section.name, expected=size))
+        return memoryview(decompress(raw[header_size:], kind, path=self.path, section=section.label, expected=size))
 
     @cached_property
     def _relocation_sections(self) -> dict[int, list[Section]]:
@@ -234,21 +234,21 @@ class ElfFile:
         """Return the section that ``sh_link`` of ``section`` names."""
         if not 0 < section.link < len(self.sections):
             raise FormatError(
-                f"it links to section {section.link}, which does not exist", path=self.path, section=section.name
+                f"it links to section {section.link}, which does not exist", path=self.path, section=section.label
             )
         return self.sections[section.link]
 
     def _layout(self, relocations: Section, target: Section) -> _relocate.Layout:
         symbol_table = self.linked_section(relocations)
         if symbol_table.type != SHT_SYMTAB:
-            raise FormatError("relocations without a symbol table", path=self.path, section=relocations.name)
+            raise FormatError("relocations without a symbol table", path=self.path, section=relocations.label)
         with_addends = relocations.type == SHT_RELA
         expected = (3 if with_addends else 2) * self.address_size
         if relocations.entry_size not in (0, expected):
             raise FormatError(
                 f"relocations of {relocations.entry_size} bytes, not {expected}",
                 path=self.path,
-                section=relocations.name,
+                section=relocations.label,
             )
         return _relocate.Layout(
             self.raw_data(relocations),
@@ -267,7 +267,7 @@ class ElfFile:
             return UnsupportedError(
                 f"relocation type {problem.number} of {self.machine.name} is not known",
                 path=self.path,
-                section=relocations.name,
+                section=relocations.label,
                 offset=problem.offset,
             )
         text = (
@@ -275,7 +275,7 @@ class ElfFile:
             if problem.kind == "bounds"
             else f"a relocation names symbol {problem.number}, which does not exist"
         )
-        return FormatError(text, path=self.path, section=relocations.name, offset=problem.offset)
+        return FormatError(text, path=self.path, section=relocations.label, offset=problem.offset)
 
     def _relocated(self, section: Section, contents: memoryview) -> memoryview:
         applying = self._relocation_sections.get(section.index)

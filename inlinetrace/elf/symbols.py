@@ -65,14 +65,14 @@ class SymbolTable:
                 raise FormatError(
                     f"symbols of {self.section.entry_size} bytes, not {expected}",
                     path=elf.path,
-                    section=self.section.name,
+                    section=self.section.label,
                 )
             symbols = elf.raw_data(self.section)
             extended = elf.extended_section_indexes(self.section)
             strings = elf.linked_section(self.section)
             self._strings = elf.raw_data(strings)
             if self._strings and self._strings[-1]:
-                raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.name)
+                raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.label)
         limits = array("Q", bytes(8 * len(elf.sections)))
         for section in elf.sections:
             if section.executable:
@@ -106,7 +106,7 @@ class SymbolTable:
         if offset >= len(strings):
             if not offset:
                 return ""
-            section = self.section.name if self.section is not None else None
+            section = self.section.label if self.section is not None else None
             raise FormatError(
                 f"a symbol's name at {offset:#x} lies outside the string table", path=self._path, section=section
             )
@@ -155,6 +155,10 @@ class SymbolTable:
     def names_starting_with(self, prefix: str) -> list[Symbol]:
         """Return all symbols whose names start with ``prefix``: ``foo.`` finds ``foo.isra.0``, ``foo.cold``..."""
         return [self.symbol(number) for number in self._index.with_prefix(prefix.encode("utf-8", "surrogateescape"))]
+
+    def function_starts(self, section_index: int) -> array[int]:
+        """Return the addresses (``Q``) where the typed functions of a section start, ascending."""
+        return self._index.function_starts(section_index)
 
     def functions(self) -> Iterator[Symbol]:
         """Yield all function symbols (aliases too) by address; in a relocatable file by section, then address."""
