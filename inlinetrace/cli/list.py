@@ -156,7 +156,7 @@ class Summary:
     def __init__(self, by_function: bool) -> None:
         self._by_function = by_function
         self._counts: dict[str, list[int]] = {}
-        self._addresses: dict[str, set[int]] = {}
+        self._addresses: dict[str, set[tuple[str | None, int]]] = {}
         self._clang = 0
         self._transparent = 0
         self._shown = 0
@@ -176,7 +176,7 @@ class Summary:
             counts[0] += 1
             return
         counts[1] += 1
-        self._addresses.setdefault(site.function, set()).add(site.address)
+        self._addresses.setdefault(site.function, set()).add((site.section, site.address))
         if site.compiler is not Compiler.GCC:
             self._clang += 1
         for parameter in site.parameters:

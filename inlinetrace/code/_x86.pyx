@@ -615,7 +615,7 @@ def patch_jumps(
     """Resolve the jumps whose displacement has a relocation; returns new sources and targets.
 
     Jumps ascend by source and span [source, end); ``places`` ascend. A jump with a place in it goes to
-    base + value - place, or is left out where the symbol is not ``inside`` this code.
+    base + value - place, or is left out where ``inside`` is 0: its symbol is not in this file.
     """
     cdef uint64_t count = len(sources)
     new_sources = array("Q", sources)

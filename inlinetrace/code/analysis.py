@@ -42,7 +42,7 @@ _ADDENDS_IN_PLACE = ("i686", "arm")
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Relocations of relocatable code: patched places (addresses), symbol value + addend, 1 if within this code."""
+    """Relocations of relocatable code: patched places (addresses), symbol value + addend, 1 if the symbol has a section."""
 
     places: array[int]
     values: array[int]
@@ -79,8 +79,8 @@ class Code:
 
     ``starts``: addresses where instructions are known to start, functions as a rule. ``read(address, size)`` returns
     memory of the same program and lets jump tables be followed; it returns fewer bytes where there is nothing.
-    ``relocations`` goes with the untouched bytes of a relocatable file. ``elsewhere`` returns the jumps from other code
-    into this one. Raises UnsupportedError for a machine whose instructions are not known.
+    ``relocations`` goes with bytes of a relocatable file that are not relocated. Raises UnsupportedError for a machine
+    whose instructions are not known.
     """
 
     def __init__(
@@ -92,7 +92,6 @@ class Code:
         starts: Iterable[int] = (),
         read: Callable[[int, int], bytes] | None = None,
         relocations: Relocations | None = None,
-        elsewhere: Callable[[], Jumps] | None = None,
         little_endian: bool = True,
         thumb: bool = False,
     ) -> None:
@@ -101,7 +100,6 @@ class Code:
         self.data = memoryview(data)
         self._read = read
         self._relocations = relocations
-        self._elsewhere = elsewhere
         end = address + len(self.data)
         self._starts = array("Q", [start for start in starts if address <= start < end])
         if any(a >= b for a, b in pairwise(self._starts)):
@@ -120,9 +118,9 @@ class Code:
 
     @classmethod
     def of_section(cls, elf: ElfFile, section: Section) -> Code:
-        """Analyse a section of an ELF file, with its functions, relocations, jump tables and jumps from other sections.
+        """Analyse a section of an ELF file, with its functions, relocations and jump tables.
 
-        For more than one section of a file use FileCode, which decodes each of them once.
+        For more than one section of a file use FileCode, which also knows the jumps between them.
         """
         from inlinetrace.code.file import FileCode
 
@@ -208,17 +206,6 @@ class Code:
             return self._sweep.ends
         return self._sweep.targets if self.machine.name in _ADDENDS_IN_PLACE else self._sweep.sources
 
-    def jumps_at(self, relocations: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the jumps among relocated instructions, (place, symbol value + addend), as (target, source)."""
-        sweep, bases = self._sweep, self._bases
-        mask = (1 << 8 * self.machine.address_size) - 1
-        found = []
-        for place, value in relocations:
-            at = bisect_right(sweep.sources, place) - 1
-            if at >= 0 and place < sweep.ends[at]:
-                found.append(((bases[at] + value - place) & mask, sweep.sources[at]))
-        return found
-
     @cached_property
     def indirect_jumps(self) -> tuple[IndirectJump, ...]:
         """All jumps through a register or memory, with the targets of those whose jump table was recognised."""
@@ -228,7 +215,8 @@ class Code:
         return resolve(self.data, self.address, addresses, self._sweep, self._read, self._starts)
 
     @cached_property
-    def _jumps(self) -> Jumps:
+    def unsorted_jumps(self) -> tuple[array[int], array[int]]:
+        """The sources and targets of ``jumps``, in any order."""
         sources, targets = self._direct
         tables = [jump for jump in self.indirect_jumps if jump.targets]
         if tables:
@@ -236,25 +224,22 @@ class Code:
             for jump in tables:
                 sources.extend([jump.address] * len(jump.targets))
                 targets.extend(jump.targets)
-        return Jumps(*_x86.sort_by_target(sources, targets))
+        return sources, targets
+
+    @cached_property
+    def _jumps(self) -> Jumps:
+        return Jumps(*_x86.sort_by_target(*self.unsorted_jumps))
 
     def jumps(self) -> Jumps:
         """Return all jumps of this code whose targets are known, direct ones and those of jump tables."""
         return self._jumps
 
-    @cached_property
-    def jumps_by_source(self) -> Jumps:
-        """The same jumps, sorted by source and then by target."""
-        return Jumps(*reversed(_x86.sort_by_target(self._jumps.targets, self._jumps.sources)))
-
-    @cached_property
-    def jumps_from_elsewhere(self) -> Jumps:
-        """Jumps from other sections into this code; in a relocatable file the sources are offsets in those sections."""
-        return Jumps(array("Q"), array("Q")) if self._elsewhere is None else self._elsewhere()
-
     def is_jump_target(self, address: int) -> bool:
-        """Tell whether a known jump goes to ``address``; see ``has_indirect_jump`` for what is not known."""
-        return address in self._jumps or address in self.jumps_from_elsewhere
+        """Tell whether a known jump of this code goes to ``address``.
+
+        FileCode knows the jumps from other sections; see ``has_indirect_jump`` for what is not known.
+        """
+        return address in self._jumps
 
     def jump_sources(self, address: int) -> Sequence[int]:
         """Return the addresses of the jumps in this code that go to ``address``, ascending."""

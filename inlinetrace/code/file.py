@@ -1,7 +1,8 @@
-"""The code of a whole ELF file, section by section, with the jumps that cross from one section into another.
+"""The code of a whole ELF file: its executable sections, and the jumps within and between them.
 
 >>> codes = FileCode(elf)
->>> code = codes.code(elf.section(".text"))
+>>> codes.at(address).is_boundary(address)
+>>> codes.jumps.to(address)
 
 The cold parts of functions live in sections of their own in a kernel module (``.text.unlikely``) and jump back; a
 section looked at alone would miss that. Every section is decoded once, when it is first needed.
@@ -10,8 +11,9 @@ section looked at alone would miss that. Every section is decoded once, when it 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from functools import cached_property
 
+from inlinetrace.code import _x86
 from inlinetrace.code.analysis import Code, Jumps, Relocations
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.elf.sections import Section
@@ -23,7 +25,6 @@ class FileCode:
     def __init__(self, elf: ElfFile) -> None:
         self._elf = elf
         self._codes: dict[int, Code] = {}
-        self._relocations: dict[int, list[tuple[int, int, int]]] = {}
 
     def code(self, section: Section) -> Code:
         """Return the code of ``section``. Raises UnsupportedError for a machine whose instructions are not known."""
@@ -32,54 +33,57 @@ class FileCode:
             found = self._codes[section.index] = self._make(section)
         return found
 
-    def _relocations_of(self, section: Section) -> list[tuple[int, int, int]]:
-        found = self._relocations.get(section.index)
-        if found is None:
-            found = self._relocations[section.index] = self._elf.relocations(section)
-        return found
+    def at(self, address: int) -> Code | None:
+        """Return the code around ``address``; None if the file has no instructions there. Raises as ``code`` does."""
+        section = self._elf.section_at(address)
+        if section is None or not section.executable or section.nobits:
+            return None
+        return self.code(section)
 
     def _read(self, address: int, size: int) -> bytes:
         holder = self._elf.section_at(address)
         if holder is None or holder.nobits:
             return b""
         at = address - holder.address
-        return bytes(self._elf.raw_data(holder)[at : at + size])
+        return bytes(self._elf.data(holder)[at : at + size])
 
     def _make(self, section: Section) -> Code:
         elf = self._elf
         relocations = None
-        if elf.relocatable:
-            found = self._relocations_of(section)
+        # Displacements of x86 are plain numbers, which are right once relocated; other machines pack their fields.
+        if elf.relocatable and elf.machine.name != "x86_64":
+            found = elf.relocations(section)
             relocations = Relocations(
                 array("Q", [place for place, _, _ in found]),
                 array("Q", [value for _, value, _ in found]),
-                array("B", [target == section.index for _, _, target in found]),
+                array("B", [target != 0 for _, _, target in found]),
             )
         return Code(
             elf.machine,
-            elf.raw_data(section),
+            elf.raw_data(section) if relocations is not None else elf.data(section),
             section.address,
             starts=elf.symbols().function_starts(section.index),
-            read=None if elf.relocatable else self._read,
+            read=self._read,
             relocations=relocations,
-            elsewhere=lambda: self._elsewhere(section),
             little_endian=elf.little_endian,
         )
 
-    def _elsewhere(self, section: Section) -> Jumps:
-        """The jumps of all other sections into ``section``, sorted by target."""
-        pairs: list[tuple[int, int]] = []
-        for other in self._elf.sections:
-            if other.index == section.index or not other.executable or other.nobits or not other.size:
-                continue
-            if self._elf.relocatable:
-                crossing = [(p, v) for p, v, target in self._relocations_of(other) if target == section.index]
-                if crossing:
-                    pairs += self.code(other).jumps_at(crossing)
-            else:
-                jumps = self.code(other).jumps()
-                first = bisect_left(jumps.targets, section.address)
-                last = bisect_left(jumps.targets, section.address + section.size)
-                pairs += zip(jumps.targets[first:last], jumps.sources[first:last], strict=True)
-        pairs.sort()
-        return Jumps(array("Q", [source for _, source in pairs]), array("Q", [target for target, _ in pairs]))
+    @cached_property
+    def jumps(self) -> Jumps:
+        """All jumps of the file whose targets are known, whatever sections they go from and to."""
+        sources, targets = array("Q"), array("Q")
+        for section in self._elf.sections:
+            if section.executable and section.allocated and section.size and not section.nobits:
+                more_sources, more_targets = self.code(section).unsorted_jumps
+                sources.extend(more_sources)
+                targets.extend(more_targets)
+        return Jumps(*_x86.sort_by_target(sources, targets))
+
+    @cached_property
+    def jumps_by_source(self) -> Jumps:
+        """The same jumps, sorted by source and then by target."""
+        return Jumps(*reversed(_x86.sort_by_target(self.jumps.targets, self.jumps.sources)))
+
+    def is_jump_target(self, address: int) -> bool:
+        """Tell whether a known jump goes to ``address``; see Code.has_indirect_jump for what is not known."""
+        return address in self.jumps
