@@ -1,7 +1,7 @@
 """Fixtures for tests of every layer.
 
-``kernel_6_1`` and ``kernel_6_12`` are the distribution kernels (mark the test ``kernel``); ``distribution_kernel`` runs the
-test with each. They fail the test, and say how to fetch the kernel, if the cache has none.
+``kernel_6_1`` and ``kernel_6_12`` are the distribution kernels (mark the test ``kernel``); ``distribution_kernel`` runs
+the test with each. They fail the test, and say how to fetch the kernel, if the cache has none.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     @pytest.mark.guest(kernel="6.12", kaslr=(True, False))      # one kernel, booted twice
     @pytest.mark.guest(memory=256, cmdline="lockdown=confidentiality", root="bcc", timeout=300)
 
-A tuple stands for several guests, and the test runs once in each. ``timeout`` (seconds) is the test's own; tests that ask
-for the same guest share one boot.
+A tuple stands for several guests, and the test runs once in each. ``timeout`` (seconds) is the test's own; tests that
+ask for the same guest share one boot.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def configs(marker: pytest.Mark) -> list[GuestConfig]:
     """The guests that a marker asks for; UsageError if it asks for something unknown."""
     unknown = set(marker.kwargs) - _OPTIONS
     if marker.args or unknown:
-        raise pytest.UsageError(f"pytest.mark.guest knows {', '.join(sorted(_OPTIONS))}, not {sorted(unknown)}{marker.args}")
+        raise pytest.UsageError(
+            f"pytest.mark.guest knows {', '.join(sorted(_OPTIONS))}, not {sorted(unknown)}{marker.args}"
+        )
     kernels = _several(marker.kwargs.get("kernel", SERIES))
     layouts = _several(marker.kwargs.get("kaslr", True))
     cmdline = marker.kwargs.get("cmdline", "")

@@ -72,8 +72,10 @@ def no_tracefs() -> Iterator[None]:
 
 
 @pytest.fixture
-def read_only_root() -> Iterator[Sequence[str]]:
+def read_only_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sequence[str]]:
     """No place on disk can be written: the root, /tmp and /dev/shm are read-only; gives their names."""
+    # pytest itself keeps its open files elsewhere.
+    monkeypatch.delenv("TMPDIR")
     places = ("/", "/tmp", "/dev/shm")
     for place in places:
         run("mount", "-o", "remount,ro", place, check=True)

@@ -1,7 +1,7 @@
 """The guest's half of the plugin: sends each test's reports to the host as it goes.
 
-One JSON object per line on the second serial port: ``start`` (a test begins), ``report`` (pytest's own serialised report),
-``collect`` (a file could not be collected).
+One JSON object per line on the second serial port: ``start`` (a test begins), ``report`` (pytest's own serialised
+report), ``collect`` (a file could not be collected).
 """
 
 from __future__ import annotations

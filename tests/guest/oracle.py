@@ -45,9 +45,7 @@ def inlined(file: Path, *, caller: str, function: str) -> list[dict[str, Any]]:
     sites = _sites(_output(tool, f"--debug-info={offset[1]}", "-c", str(file)), function)
     if not sites:
         raise LookupError(f"{function} is not inlined into {caller} in {file}")
-    return [
-        {"offset": pc - base, "symbol_offset": pc - start, "registers": registers} for pc, registers in sites
-    ]
+    return [{"offset": pc - base, "symbol_offset": pc - start, "registers": registers} for pc, registers in sites]
 
 
 def _sites(text: str, function: str) -> list[tuple[int, dict[str, str]]]:

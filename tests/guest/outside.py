@@ -1,7 +1,8 @@
 """The host's half of the plugin: boots the guests and turns what they report into the outcomes of the tests here.
 
-All selected tests that ask for the same guest run in one boot of it. A test that kills or hangs its guest fails with the
-console's end, and the tests after it run in a new boot. Up to ``INLINETRACE_VM_PARALLEL`` (default 2) guests run at once.
+All selected tests that ask for the same guest run in one boot of it. A test that kills or hangs its guest fails with
+the console's end, and the tests after it run in a new boot. Up to ``INLINETRACE_VM_PARALLEL`` (default 2) guests run at
+once.
 ``INLINETRACE_VM_RESULTS`` names a directory where each boot leaves its console, pytest's output and the files of $OUT.
 """
 
@@ -30,7 +31,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 _RUN = """#!/bin/sh
 cd /job/repo
-exec env INLINETRACE_GUEST=1 PYTHONHASHSEED=0 python3 -m pytest -p no:cacheprovider -p no:faulthandler -o addopts= \\
+mkdir -p /run/pytest
+export INLINETRACE_GUEST=1 TMPDIR=/run/pytest PYTHONHASHSEED=0
+exec python3 -m pytest -p no:cacheprovider -p no:faulthandler -o addopts= \\
     --strict-markers --tb=long -q @/job/tests > $OUT/pytest.txt 2>&1
 """
 _BOOT_TIMEOUT = 180.0
@@ -121,7 +124,7 @@ class Guest:
         module = item.getparent(pytest.Module)
         if module is None:
             raise RecipeError(f"{nodeid} is not in a module")
-        return module.obj.__name__
+        return str(module.obj.__name__)
 
     def _advance(self) -> None:
         """Take in one message, or the guest's end."""

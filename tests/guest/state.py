@@ -47,30 +47,32 @@ _KNOBS = (
 
 
 def guest_state() -> GuestState:
-    """Look at the kernel that runs here; needs root and a mounted tracefs."""
+    """Look at the kernel that runs here; what cannot be read is noted as such, with the error."""
     return GuestState(
         kprobe_events=_text(TRACING / "kprobe_events"),
         uprobe_events=_text(TRACING / "uprobe_events"),
         dynamic_events=_text(TRACING / "dynamic_events"),
-        groups=tuple(sorted(entry.name for entry in (TRACING / "events").iterdir() if entry.is_dir())),
-        instances=tuple(sorted(entry.name for entry in (TRACING / "instances").iterdir())),
+        groups=_names(TRACING / "events"),
+        instances=_names(TRACING / "instances"),
         enabled_probes=_text(KPROBES / "list"),
         current_tracer=_text(TRACING / "current_tracer"),
         tracing_on=_text(TRACING / "tracing_on"),
         knobs=tuple((name, _text(Path(name))) for name in _KNOBS),
         modules=tuple(sorted(line.split()[0] for line in _text(Path("/proc/modules")).splitlines())),
-        mounts=tuple(" ".join(line.split()[1:4]) for line in _text(Path("/proc/mounts")).splitlines()),
+        mounts=_mounts(),
     )
 
 
 def differences(before: GuestState, after: GuestState) -> list[str]:
-    """What is not as before, one line each; and what must never be left, whatever was there before."""
-    found = [
-        f"{name}: was {getattr(before, name)!r}, is {getattr(after, name)!r}"
-        for name in GuestState.__dataclass_fields__
-        if getattr(before, name) != getattr(after, name)
-    ]
-    found += [f"event group {group} exists" for group in after.groups if group.startswith("inlinetrace")]
+    """What is not as before, one line each."""
+    found = []
+    for name in GuestState.__dataclass_fields__:
+        was, now = getattr(before, name), getattr(after, name)
+        if isinstance(was, tuple):
+            found += [f"{name}: {entry!r} is new" for entry in now if entry not in was]
+            found += [f"{name}: {entry!r} is gone" for entry in was if entry not in now]
+        elif was != now:
+            found.append(f"{name}: was {was!r}, is {now!r}")
     return found
 
 
@@ -103,6 +105,28 @@ class KernelLog:
     def close(self) -> None:
         """Stop reading."""
         os.close(self._descriptor)
+
+
+def append(path: Path, text: str) -> None:
+    """Write to a file of tracefs without emptying it first, which for ``kprobe_events`` would remove all events."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _names(directory: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(os.listdir(directory)))
+    except OSError as error:
+        return (f"({errno.errorcode.get(error.errno or 0, 'error')})",)
+
+
+def _mounts() -> tuple[str, ...]:
+    lines = [" ".join(line.split()[1:4]) for line in _text(Path("/proc/mounts")).splitlines()]
+    # debugfs mounts it by itself when somebody looks there.
+    return tuple(sorted(line for line in lines if not line.startswith("/sys/kernel/debug/tracing ")))
 
 
 def _text(path: Path) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.guest.faults import LOCKDOWN, Run, run
-from tests.guest.state import TRACING
-from tests.guest.testmodule import kallsyms
+from tests.guest.state import TRACING, append
+from tests.guest.testmodule import InlineShapes, kallsyms
 
 
 @pytest.mark.guest
@@ -41,10 +42,17 @@ def test_read_only_root(read_only_root: Sequence[str]) -> None:
 
 
 @pytest.mark.guest(cmdline=LOCKDOWN)
-def test_lockdown_forbids_kprobe_events() -> None:
+def test_lockdown_leaves_tracefs_empty() -> None:
     assert "[confidentiality]" in Path("/sys/kernel/security/lockdown").read_text()
-    with pytest.raises(PermissionError):
-        (TRACING / "kprobe_events").write_text("p:byhand/site ksys_lseek\n")
+    assert "tracefs /sys/kernel/tracing" in Path("/proc/mounts").read_text()
+    with pytest.raises(FileNotFoundError):
+        append(TRACING / "kprobe_events", "p:byhand/site ksys_lseek\n")
+
+
+@pytest.mark.guest(cmdline=LOCKDOWN)
+def test_lockdown_refuses_an_unsigned_module() -> None:
+    with pytest.raises(subprocess.CalledProcessError, match="insmod"):
+        InlineShapes().load()
 
 
 @pytest.mark.guest(memory=256)

@@ -69,9 +69,9 @@ class InlineShapes:
         return calls
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def inline_shapes() -> Iterator[InlineShapes]:
-    """The test module, loaded for the length of a test."""
+    """The test module, loaded for the tests of one file."""
     module = InlineShapes()
     module.load()
     yield module

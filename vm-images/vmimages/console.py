@@ -21,6 +21,4 @@ _HARMLESS = re.compile(
 
 def troubles(log: str) -> list[str]:
     """The lines of a kernel log that tell of trouble, in order."""
-    return [
-        line.rstrip() for line in log.splitlines() if TROUBLE.search(line) and not _HARMLESS.search(line)
-    ]
+    return [line.rstrip() for line in log.splitlines() if TROUBLE.search(line) and not _HARMLESS.search(line)]

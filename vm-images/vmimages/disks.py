@@ -23,9 +23,7 @@ def root_disk(directory: Path, image: Path, *, free_megabytes: int = 512) -> Non
     size = _size_megabytes(directory, free_megabytes)
     record = bytearray(512)
     struct.pack_into("<I", record, 440, DISK_SIGNATURE)
-    struct.pack_into(
-        "<B3sB3sII", record, 446, 0, b"\xfe\xff\xff", 0x83, b"\xfe\xff\xff", _PARTITION_START, size * 2048
-    )
+    struct.pack_into("<B3sB3sII", record, 446, 0, b"\xfe\xff\xff", 0x83, b"\xfe\xff\xff", _PARTITION_START, size * 2048)
     record[510:512] = b"\x55\xaa"
     with open(image, "wb") as handle:
         handle.write(record)

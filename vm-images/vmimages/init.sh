@@ -17,6 +17,7 @@ $b mount -t debugfs debugfs /sys/kernel/debug
 $b mount -t securityfs securityfs /sys/kernel/security 2>/dev/null
 $b mount -t bpf bpf /sys/fs/bpf
 $b ip link set lo up
+$b hostname guest
 $b mkdir -p $OUT /run/lock
 
 drive() { # serial -> device, waiting up to 20 s

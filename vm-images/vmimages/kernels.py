@@ -106,7 +106,8 @@ def find(series: str) -> Kernel:
     kernels = cached(series)
     if not kernels:
         raise RecipeError(
-            f"no {series} kernel in {cache_directory() / 'kernels'}: fetch it with `python3 vm-images/fetch.py {series}`"
+            f"no {series} kernel in {cache_directory() / 'kernels'}: "
+            f"fetch it with `python3 vm-images/fetch.py {series}`"
         )
     return kernels[0]
 
@@ -223,7 +224,7 @@ def _download(packages: list[str], directory: Path) -> list[Path]:
 
 
 def _unpack(packages: list[str], root: Path, *, last: Path, patterns: list[str] | None = None) -> None:
-    """Unpack ``packages`` (only what matches ``patterns``) into ``root``; the file ``last`` appears after all others."""
+    """Unpack ``packages`` (only what matches ``patterns``) into ``root``; the file ``last`` comes last."""
     with scratch(root.parent) as directory:
         downloads, tree = directory / "download", directory / "tree"
         downloads.mkdir()
@@ -242,7 +243,7 @@ def _unpack(packages: list[str], root: Path, *, last: Path, patterns: list[str] 
 
 
 def unpack_package(package: Path, directory: Path, patterns: list[str] | None = None) -> None:
-    """Unpack the files of the Debian package ``package`` into ``directory``, only those that match ``patterns`` if given."""
+    """Unpack a Debian package into ``directory``, only the files that match one of ``patterns`` if given."""
     archive = subprocess.Popen(
         [require("dpkg-deb", "dpkg"), "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
     )
@@ -253,6 +254,10 @@ def unpack_package(package: Path, directory: Path, patterns: list[str] | None = 
     if archive.stdout is not None:
         archive.stdout.close()
     # tar's complaint that a pattern matched nothing is left to the caller, who knows which files it cannot do without.
-    serious = [line for line in done.stderr.splitlines() if "Not found in archive" not in line and "previous err" not in line]
+    serious = [
+        line for line in done.stderr.splitlines() if "Not found in archive" not in line and "previous err" not in line
+    ]
     if archive.wait() or (done.returncode and serious):
-        raise RecipeError(f"cannot unpack {package.name}: {' | '.join(serious[-2:])} (disk full, or a damaged download)")
+        raise RecipeError(
+            f"cannot unpack {package.name}: {' | '.join(serious[-2:])} (disk full, or a damaged download)"
+        )

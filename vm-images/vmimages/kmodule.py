@@ -21,7 +21,9 @@ def build(sources: Path, series: str) -> Path:
     kernel = find(series)
     files = sorted(path for path in sources.iterdir() if path.suffix in (".c", ".h") or path.name == "Kbuild")
     key = content_key(
-        kernel.release, Path(__file__).read_bytes(), *(part for path in files for part in (path.name, path.read_bytes()))
+        kernel.release,
+        Path(__file__).read_bytes(),
+        *(part for path in files for part in (path.name, path.read_bytes())),
     )
     return built(
         cache_directory() / "modules" / f"{kernel.release}-{key}", lambda directory: _build(kernel, files, directory)

@@ -7,10 +7,10 @@
         for message in machine.messages(timeout=60): ...
     machine.status, machine.console()
 
-A job is a directory with an executable ``run``; it appears at /job, its standard output on the second serial port, which
-carries one JSON object per line (:meth:`Machine.messages`), other text being passed over. The files it leaves in
-``$OUT`` come back in ``results``. Everything is emulated unless ``INLINETRACE_VM_ACCEL=kvm`` says otherwise: no access to
-/dev/kvm is needed, no network, and no privileges beyond those of the files.
+A job is a directory with an executable ``run``; it appears at /job and reports by writing one JSON object per line to
+the second serial port, /dev/ttyS1 (:meth:`Machine.messages`), other text being passed over. The files it leaves in
+``$OUT`` come back in ``results``. Everything is emulated unless ``INLINETRACE_VM_ACCEL=kvm`` says otherwise: no access
+to /dev/kvm is needed, no network, and no privileges beyond those of the files.
 """
 
 from __future__ import annotations

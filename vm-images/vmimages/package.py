@@ -35,7 +35,8 @@ def site() -> Path:
     """Return a directory that has the installed package and ``bin/inlinetrace``, building the wheel if need be."""
     files = sources()
     key = content_key(
-        Path(__file__).read_bytes(), *(part for name in files for part in (str(name), (_REPOSITORY / name).read_bytes()))
+        Path(__file__).read_bytes(),
+        *(part for name in files for part in (str(name), (_REPOSITORY / name).read_bytes())),
     )
     return built(cache_directory() / "sites" / key, lambda directory: _install(_wheel(files), directory))
 

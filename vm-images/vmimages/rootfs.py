@@ -1,7 +1,8 @@
 """Root file systems of guests, from Debian packages and PyPI wheels, kept in the cache by a key of their recipe.
 
-Two of them: ``minimal`` has Python, pytest and what inlinetrace depends on; ``bcc`` has BCC besides. inlinetrace itself
-is on neither: it comes on each run's own drive (:mod:`vmimages.package`), so that a change of code rebuilds nothing here.
+Two of them: ``minimal`` has Python, pytest and what inlinetrace depends on; ``bcc`` has BCC besides. inlinetrace
+itself is on neither: it comes on each run's own drive (:mod:`vmimages.package`), so that a change of code rebuilds
+nothing here.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from vmimages.cache import built, cache_directory, content_key, require, run, sc
 
 SUITE = "bookworm"
 
-_PACKAGES = {
+_PACKAGES: dict[str, tuple[str, ...]] = {
     "minimal": (
-        "busybox-static", "libc-bin", "python3", "bash", "coreutils", "grep", "sed", "kmod", "util-linux", "mount", "iproute2",
-        "procps", "less",
+        "busybox-static", "libc-bin", "python3", "bash", "coreutils", "grep", "sed", "kmod", "util-linux", "mount",
+        "iproute2", "procps", "less",
     ),
 }  # fmt: skip
 _PACKAGES["bcc"] = (*_PACKAGES["minimal"], "python3-bpfcc")
