@@ -1,4 +1,4 @@
-"""Tests that fail on purpose, for ``test_plugin.py``, which runs this file by name; pytest does not find it by itself."""
+"""Tests that fail on purpose, for ``test_plugin.py``, which runs this file by name; pytest does not collect it."""
 
 from __future__ import annotations
 
