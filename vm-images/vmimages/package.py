@@ -38,27 +38,21 @@ def site() -> Path:
         Path(__file__).read_bytes(),
         *(part for name in files for part in (str(name), (_REPOSITORY / name).read_bytes())),
     )
-    return built(cache_directory() / "sites" / key, lambda directory: _install(_wheel(files), directory))
+    return built(cache_directory() / "sites" / key, lambda directory: _install(files, directory))
 
 
-def _install(wheel: Path, directory: Path) -> None:
-    install([wheel], directory, "--no-deps", "--no-index")
-    compile_python(directory, "/job/site")
-
-
-def _wheel(files: list[Path]) -> Path:
-    # One build tree per checkout: parallel checkouts keep their own compiled state.
-    tree = cache_directory() / "wheel-builds" / content_key(str(_REPOSITORY))
-    with lock(f"wheel-{tree.name}"):
+def _install(files: list[Path], directory: Path) -> None:
+    tree = cache_directory() / "wheel-build"
+    with lock("wheel-build"):
         _synchronise(files, tree / "source")
+        (tree / "source" / "setup.cfg").write_text(f"[build_ext]\nparallel = {os.cpu_count()}\n")
         wheels = tree / "wheels"
         shutil.rmtree(wheels, ignore_errors=True)
-        python = build_environment()
         with scratch(tree) as temporary:
             run(
                 [
-                    python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", wheels,
-                    tree / "source",
+                    build_environment(), "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index",
+                    "-w", wheels, tree / "source",
                 ],
                 what="building the wheel of inlinetrace for the guest (apt-get install python3.11-dev gcc)",
                 env={**os.environ, "TMPDIR": str(temporary)},
@@ -66,21 +60,33 @@ def _wheel(files: list[Path]) -> Path:
         found = list(wheels.glob("inlinetrace-*.whl"))
         if len(found) != 1:
             raise RecipeError(f"building the wheel left {len(found)} wheels in {wheels}")
-        return found[0]
+        install(found, directory, "--no-deps", "--no-index")
+    compile_python(directory, "/job/site")
 
 
 def _synchronise(files: list[Path], tree: Path) -> None:
     """Make the sources in ``tree`` equal to the repository's, touching only what differs (build tools go by time)."""
-    for name in files:
-        target = tree / name
-        if not target.exists() or not filecmp.cmp(_REPOSITORY / name, target, shallow=False):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(_REPOSITORY / name, target)
+    changed = [
+        name
+        for name in files
+        if not (tree / name).exists() or not filecmp.cmp(_REPOSITORY / name, tree / name, shallow=False)
+    ]
     wanted = {tree / name for name in files}
-    for path in (tree / "inlinetrace").rglob("*"):
-        if path.is_file() and path not in wanted and path.suffix != ".c":
-            path.unlink()
-    # setuptools adds what earlier builds left there to the wheel: only the compiled intermediates may stay.
+    removed = [path for path in (tree / "inlinetrace").rglob("*") if path.is_file() and path not in wanted]
+    removed = [path for path in removed if path.suffix not in _BUILT]
+    shared = (".pxd", ".toml")
+    if any(name.suffix in shared or name.name == "setup.py" for name in changed) or any(
+        path.suffix in (".pyx", *shared) for path in removed
+    ):
+        # Everything compiled depends on these, and what is compiled from a file that is gone must go.
+        shutil.rmtree(tree, ignore_errors=True)
+        changed, removed = files, []
+    for name in changed:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_REPOSITORY / name, tree / name)
+    for path in removed:
+        path.unlink()
+    # setuptools adds to the wheel what earlier builds left here: only what is compiled may stay.
     for left in (tree / "build").glob("lib*") if (tree / "build").is_dir() else ():
         for path in left.rglob("*.py*"):
             path.unlink()
