@@ -55,7 +55,7 @@ def _install(files: list[Path], directory: Path) -> None:
                     "-w", wheels, tree / "source",
                 ],
                 what="building the wheel of inlinetrace for the guest (apt-get install python3.11-dev gcc)",
-                env={**os.environ, "TMPDIR": str(temporary)},
+                env={**os.environ, "TMPDIR": str(temporary), "CFLAGS": "-g0"},
             )  # fmt: skip
         found = list(wheels.glob("inlinetrace-*.whl"))
         if len(found) != 1:
