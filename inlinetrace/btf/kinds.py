@@ -8,21 +8,20 @@ The info word of a record is ``vlen`` (bits 0-23), ``kind`` (bits 24-30) and ``k
 from __future__ import annotations
 
 import enum
-from typing import Final
 
-MAGIC: Final = 0xEB9F
-VERSION: Final = 1
-CLASSIC_HEADER: Final = 24
-LAYOUT_HEADER: Final = 32
+MAGIC = 0xEB9F
+VERSION = 1
+CLASSIC_HEADER = 24
+LAYOUT_HEADER = 32
 
-CLASSIC_MAX_VLEN: Final = 0xFFFF
-CLASSIC_MAX_KIND: Final = 31
-MAX_VLEN: Final = 0xFFFFFF
-MAX_KIND: Final = 127
-MAX_STRING_OFFSET: Final = 0xFFFFFF
-MAX_TYPE_ID: Final = 0xFFFFF
+CLASSIC_MAX_VLEN = 0xFFFF
+CLASSIC_MAX_KIND = 31
+MAX_VLEN = 0xFFFFFF
+MAX_KIND = 127
+MAX_STRING_OFFSET = 0xFFFFFF
+MAX_TYPE_ID = 0xFFFFF
 
-MAX_NAME: Final = 4095
+MAX_NAME = 4095
 """Longest name that is read, in bytes. The kernel allows 511; without a limit a small file could ask for terabytes."""
 
 
@@ -67,7 +66,7 @@ class Dialect(enum.Enum):
         return _DESCRIPTIONS[self]
 
 
-_DESCRIPTIONS: Final = {
+_DESCRIPTIONS = {
     Dialect.RFC: "RFC of October 2025 (16-byte sites that name function and prototype)",
     Dialect.V2: "v2 of September 2026, or an early form of the newest (sections named as in the ELF file)",
     Dialect.NEW: "newest of September 2026 (sections named inline.*)",
@@ -85,19 +84,19 @@ class LocFlag(enum.IntFlag):
     OFFSET = 0x20
 
 
-FRAME_BASE: Final = 0xFFFFFFFF
+FRAME_BASE = 0xFFFFFFFF
 """Register word that stands for the frame base (v2 and newest)."""
 
-RFC_DEREF: Final = 0x1
-RFC_CONTINUE: Final = 0x2
-RFC_FRAME_BASE: Final = 33
+RFC_DEREF = 0x1
+RFC_CONTINUE = 0x2
+RFC_FRAME_BASE = 33
 """Register number that the RFC's encoder wrote for the frame base."""
 
-INT_SIGNED: Final = 0x1
-INT_CHAR: Final = 0x2
-INT_BOOL: Final = 0x4
+INT_SIGNED = 0x1
+INT_CHAR = 0x2
+INT_BOOL = 0x4
 
-LAYOUT: Final[tuple[tuple[int, int], ...]] = (
+LAYOUT = (
     (0, 0),
     (4, 0),
     (0, 0),
@@ -124,7 +123,7 @@ LAYOUT: Final[tuple[tuple[int, int], ...]] = (
 )
 """(bytes after the 12 common ones, bytes per element) by kind, as the newest libbpf writes them."""
 
-RFC_LAYOUT: Final = {Kind.LOC_PARAM: (8, 0), Kind.LOC_PROTO: (0, 4), Kind.LOCSEC: (0, 16)}
+RFC_LAYOUT = {Kind.LOC_PARAM: (8, 0), Kind.LOC_PROTO: (0, 4), Kind.LOCSEC: (0, 16)}
 
 
 def info_word(kind: int, vlen: int = 0, kind_flag: bool = False) -> int:
