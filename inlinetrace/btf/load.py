@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Sequence
 
 from inlinetrace.btf.header import april_blob
@@ -36,19 +37,34 @@ _DELIVERED_BY = "btf_vmlinux_inline"
 _ELF_MAGIC = b"\x7fELF"
 _COMPRESSED = (b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b")
 _LARGEST = 1 << 32
+_BITE = 1 << 16
 
 
-def read_blob(path: str) -> bytes:
+def _opener(path: str, flags: int) -> int:
+    """Without O_NONBLOCK a FIFO would wait for its writer for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_blob(path: str) -> bytes | memoryview:
     """All bytes of a file, read until there are no more (a size of 0 means nothing in sysfs).
+
+    The vmlinux file of newer kernels is mapped instead, which saves copying it.
 
     Errors: NotFoundError, NotPermittedError, InlineTraceError; for a sysfs file whose data a module delivers, the text
     names the module that is missing.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=_opener) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise FormatError("not a regular file", path=path)
+            if _is_sysfs(path) and status.st_size:
+                mapped = _mapped(file.fileno(), status.st_size)
+                if mapped is not None:
+                    return mapped
             parts = []
             total = 0
-            while part := file.read(1 << 24):
+            while part := file.read(max(status.st_size - total, 0) + _BITE):
                 parts.append(part)
                 total += len(part)
                 if total > _LARGEST:
@@ -56,6 +72,16 @@ def read_blob(path: str) -> bytes:
             return parts[0] if len(parts) == 1 else b"".join(parts)
     except OSError as error:
         raise _os_error(error, path) from error
+
+
+def _mapped(descriptor: int, size: int) -> memoryview | None:
+    """A mapping of a sysfs file, None where the kernel does not map it. Such a file cannot shrink under the mapping."""
+    import mmap
+
+    try:
+        return memoryview(mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ))
+    except (OSError, ValueError):
+        return None
 
 
 def _os_error(error: OSError, path: str) -> InlineTraceError:
@@ -99,7 +125,7 @@ def load(
 
 def _load_one(path: str, base: Btf | None, section: str | None, dialect: Dialect | None) -> Btf:
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=_opener) as file:
             magic = file.read(6) or b""
     except OSError as error:
         raise _os_error(error, path) from error
@@ -132,12 +158,17 @@ def _load_elf(path: str, base: Btf | None, section: str | None, dialect: Dialect
     return Btf(data, base, path=path, section=section, dialect=dialect)
 
 
+def _is_sysfs(path: str) -> bool:
+    above, last = os.path.split(os.path.dirname(os.path.abspath(path)))
+    return os.path.basename(above) == "kernel" and last in ("btf", "btf_extra")
+
+
 def _sysfs_base(path: str) -> Btf | None:
     """The base of a file of ``/sys/kernel/btf``, None for other files and for vmlinux itself."""
+    if not _is_sysfs(path):
+        return None
     folder, name = os.path.split(os.path.abspath(path))
     above, last = os.path.split(folder)
-    if os.path.basename(above) != "kernel" or last not in ("btf", "btf_extra"):
-        return None
     if last == "btf_extra":
         beneath = name
     elif name.endswith(".inline"):
