@@ -271,6 +271,6 @@ def _quoted(text: str) -> str:
 
 def _filling(padding: Padding, margin: str) -> list[str | _Declare]:
     return [
-        f"{margin}{_UNITS[unit]} : {width};\n" if unit else f"{margin}char __hole_{padding.start // 8}[{width}];\n"
+        f"{margin}{_UNITS[unit]}: {width};\n" if unit else f"{margin}char __hole_{padding.start // 8}[{width}];\n"
         for unit, width in padding.pieces
     ]

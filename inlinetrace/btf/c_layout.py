@@ -40,16 +40,14 @@ class Padding:
         """Cover the bits from ``start`` to ``end`` with units that do not align the struct more than it is."""
         self.start = start
         self.pieces: list[tuple[int, int]] = []
-        units = [unit for unit in (64, 32, 16, 8) if unit <= largest_unit]
         at = start
         while at < end:
             if end - at > _LARGEST_HOLE_BY_BITFIELDS and at % 8 == 0:
                 unit, width = 0, (end - at) // 8
                 at += 8 * width
             else:
-                unit = next((unit for unit in units if (packed or at % unit == 0) and end - at >= unit), 0)
-                width = unit or min(end - at, 8 - at % 8)
-                unit = unit or 8
+                unit = next((unit for unit in (8, 16, 32) if end - at <= unit - at % unit and unit <= largest_unit), largest_unit)
+                width = min(end - at, unit if packed else unit - at % unit)
                 at += width
             self.pieces.append((unit, width))
 

@@ -36,7 +36,7 @@ from inlinetrace.btf._types import (
     Var,
 )
 from inlinetrace.btf.c_declarator import Declarators
-from inlinetrace.btf.c_names import C23_WORDS, COMPILER_TYPES, is_base_type
+from inlinetrace.btf.c_names import C23_WORDS, COMPILER_TYPES, identifier, is_base_type
 from inlinetrace.btf.kinds import INT_BOOL, INT_SIGNED, Kind
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError
@@ -89,13 +89,14 @@ def declaration(btf: Btf, type_id: int, name: str = "") -> str:
     return Declarators(btf).text(type_id, name)
 
 
-def c_source(btf: Btf, ids: Iterable[int] | None = None) -> Iterator[str]:
+def c_source(btf: Btf, ids: Iterable[int] | None = None, *, asserts: bool = False) -> Iterator[str]:
     """Pieces of C source: for ``ids`` and what they need, or for every type of ``btf`` and its bases within a header guard.
 
-    Functions and variables are written as declarations if they are among ``ids``. Errors: FormatError for types that C cannot
+    Functions and variables are written as declarations if they are among ``ids``. ``asserts`` adds static assertions of the size
+    of every struct and union and the offset of every member, so that the compiler checks them. Errors: FormatError for types that C cannot
     have (they contain or name themselves), with the type id.
     """
-    writer = _Writer(btf)
+    writer = _Writer(btf, asserts)
     if ids is None:
         yield _PROLOGUE
         yield from writer.everything()
@@ -111,8 +112,9 @@ class _Writer:
     Each type is visited at most twice: for being named (stage 0: a declaration is enough) and for being complete (stage 1).
     """
 
-    def __init__(self, btf: Btf) -> None:
+    def __init__(self, btf: Btf, asserts: bool) -> None:
         self._btf = btf
+        self._asserts = asserts
         self._declarators = Declarators(btf)
         self._names = self._declarators.names
         self._state = bytearray(2 * btf.end_id)
@@ -219,6 +221,8 @@ class _Writer:
                 text = self._declarators.definition(found.id, "") + ";\n\n"
                 self._declared.add(found.id)
                 yield from self._complete(text)
+                if self._asserts:
+                    yield self._assertions(found)
         elif isinstance(found, Fwd):
             self._declarators.mentioned[found.id] = found
             yield from self._complete("")
@@ -226,6 +230,9 @@ class _Writer:
             if found.name and found.id not in self._declared:
                 self._declared.add(found.id)
                 yield from self._enum(found)
+                if self._asserts and found.enumerators:
+                    tag = f"enum {self._names.tag(found)}"
+                    yield f'_Static_assert(sizeof({tag}) == {found.size}, "size of {tag}");\n\n'
         elif isinstance(found, Typedef):
             if stage == 0:
                 yield from self._typedef(found)
@@ -251,6 +258,28 @@ class _Writer:
             self._macros = True
             yield _MACROS
         yield text
+
+    def _assertions(self, found: Composite) -> str:
+        """What BTF says of a struct, for the compiler to check; bitfields have no offset that C can ask for."""
+        tag = f"{'union' if isinstance(found, Union) else 'struct'} {self._names.tag(found)}"
+        lines = [f'_Static_assert(sizeof({tag}) == {found.size}, "size of {tag}");\n']
+        waiting = [(found, "", 0)]
+        while waiting:
+            inside, path, base = waiting.pop()
+            if self._declarators.layouts.plan(inside.id).opaque:
+                continue
+            for member in inside.members:
+                offset, width = self._declarators.layouts.bitfield(inside, member)
+                if width:
+                    continue
+                if member.name:
+                    place = f"__builtin_offsetof({tag}, {path}{identifier(member.name)})"
+                    lines.append(f'_Static_assert({place} == {base + offset // 8}, "offset of {path}{identifier(member.name)}");\n')
+                below = self._btf.skip(member.type_id, typedefs=False)
+                if isinstance(below, Composite) and not below.name:
+                    step = f"{path}{identifier(member.name)}." if member.name else path
+                    waiting.append((below, step, base + offset // 8))
+        return "".join(lines) + "\n"
 
     def _typedef(self, found: Typedef) -> Iterator[str]:
         if found.name in COMPILER_TYPES:

@@ -39,6 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--format", choices=_FORMATS, default=None, help="form of the output (default: raw)")
     parser.add_argument("-j", "--json", dest="format", action="store_const", const="json", help="same as --format json")
     parser.add_argument("--c", dest="format", action="store_const", const="c", help="same as --format c")
+    parser.add_argument("--asserts", action="store_true", help="with --c: static assertions of sizes and offsets")
     parser.add_argument("--id", action="append", type=_number, default=[], metavar="N", help="only the type with this id")
     parser.add_argument("--name", action="append", default=[], metavar="X", help="only types with this name or pattern")
     parser.add_argument("--kind", action="append", type=_kind, default=[], metavar="K", help="only types of this kind")
@@ -74,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     """Carry the command out. Errors: those of ``inlinetrace.btf``; UsageError for options that contradict each other."""
     if args.layout and (args.format or args.id or args.name or args.kind):
         raise UsageError("--layout goes without --format, --id, --name and --kind")
+    if args.asserts and args.format != "c":
+        raise UsageError("--asserts goes with --c")
     dialect = Dialect(args.dialect) if args.dialect else None
     btf = load(args.file, args.base_btf, section=args.section, dialect=dialect)
     _check(btf, args)
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     chosen = _chosen(btf, args)
     if args.format == "c":
-        _write_c(btf, chosen)
+        _write_c(btf, chosen, args.asserts)
     else:
         _write(btf, chosen if chosen is not None else range(btf.start_id, btf.end_id), args.format == "json")
     return 0
@@ -175,10 +178,10 @@ def _write(btf: Btf, ids: range | list[int], json: bool) -> None:
     out.flush()
 
 
-def _write_c(btf: Btf, chosen: list[int] | None) -> None:
+def _write_c(btf: Btf, chosen: list[int] | None, asserts: bool) -> None:
     from inlinetrace.btf.c_source import c_source
 
     out = sys.stdout.buffer
-    for portion in c_source(btf, chosen):
+    for portion in c_source(btf, chosen, asserts=asserts):
         out.write(portion.encode("utf-8", "surrogateescape"))
     out.flush()
