@@ -30,6 +30,7 @@ cdef struct Entry:
     uint64_t next            # offset behind the attributes: the first child, or the next sibling
     uint64_t name            # packed string reference
     uint64_t type            # key, valid if has_type
+    uint64_t origin          # key of the abstract origin, 0 without
     uint64_t byte_size
     uint64_t encoding
     uint64_t sibling
@@ -45,11 +46,14 @@ cdef struct Entry:
     bint null
 
 
-class Prototype:
-    """Name and parameters of a function's entry: ``parameters`` has (key, name, type key) in order."""
+cdef class Prototype:
+    """Name and parameters of a function's entry: ``parameters`` has (key, name, type key, origin key) in order."""
 
-    __slots__ = ("decl_file", "decl_line", "external", "linkage_name", "name", "origin", "parameters", "return_type",
-                 "unit", "variadic")
+    cdef readonly object name, linkage_name
+    cdef readonly uint64_t return_type, origin
+    cdef readonly uint32_t decl_file, decl_line
+    cdef readonly bint variadic, external
+    cdef readonly tuple parameters
 
 
 cdef class DieReader:
@@ -154,6 +158,9 @@ cdef class DieReader:
                 entry.has_type = True
                 if entry.type == 0xffffffffffffffffULL:
                     entry.missing_type = True
+            elif spec.attribute == 0x31:
+                read_form(&c, unit, spec.form, spec.implicit, &value)
+                entry.origin = self.target(info, &value, key)
             elif spec.attribute == 0x0b:
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 entry.byte_size = value.value
@@ -201,6 +208,11 @@ cdef class DieReader:
             elif inner.children:
                 depth += 1
         return pos
+
+    def forget(self):
+        """Drop the texts and shapes of types that are kept."""
+        self.texts.clear()
+        self.shapes.clear()
 
     def die(self, uint64_t key):
         """All attributes of one entry: (tag, {attribute: (class, value)}, offset of its first child or None).
@@ -279,22 +291,20 @@ cdef class DieReader:
         cdef Spec* spec
         cdef Value value
         cdef Entry entry
+        cdef Prototype result
         cdef uint32_t i
-        cdef uint64_t pos, top = key & ~OFFSET_MASK
+        cdef uint64_t pos, code, top = key & ~OFFSET_MASK
         code = read_uleb(&c)
         abbreviation = find_abbreviation(&self.table, code)
         if c.error or abbreviation == NULL:
             raise FormatError(describe(c.error if c.error else ERR_ABBREV), path=info.path, section=info.section,
                               offset=key & OFFSET_MASK)
         result = Prototype()
-        result.name = result.linkage_name = None
-        result.return_type = result.origin = 0
-        result.decl_file = result.decl_line = 0
-        result.variadic = result.external = False
-        result.unit = info.unit_index(key & OFFSET_MASK)
         for i in range(abbreviation.first, abbreviation.first + abbreviation.count):
             spec = &self.table.specs[i]
-            if spec.attribute in (0x03, 0x6e, 0x2007, 0x31, 0x47, 0x49, 0x3a, 0x3b, 0x3f):
+            if (spec.attribute == 0x03 or spec.attribute == 0x6e or spec.attribute == 0x2007 or spec.attribute == 0x31
+                    or spec.attribute == 0x47 or spec.attribute == 0x49 or spec.attribute == 0x3a
+                    or spec.attribute == 0x3b or spec.attribute == 0x3f):
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 if spec.attribute == 0x03 or spec.attribute == 0x6e or spec.attribute == 0x2007:
                     if info.resolve_string(unit, &value):
@@ -307,9 +317,9 @@ cdef class DieReader:
                 elif spec.attribute == 0x49:
                     result.return_type = self.target(info, &value, key)
                 elif spec.attribute == 0x3a:
-                    result.decl_file = value.value
+                    result.decl_file = <uint32_t>value.value
                 elif spec.attribute == 0x3b:
-                    result.decl_line = value.value
+                    result.decl_line = <uint32_t>value.value
                 elif spec.attribute == 0x3f:
                     result.external = value.value != 0
                 else:
@@ -327,7 +337,7 @@ cdef class DieReader:
                     break
                 if entry.tag == 0x05:
                     parameters.append((top | pos, info.string(entry.name) if entry.has_name else None,
-                                       entry.type if entry.has_type else 0))
+                                       entry.type if entry.has_type else 0, entry.origin))
                 elif entry.tag == 0x18:
                     result.variadic = True
                 elif entry.tag == 0x0b or entry.tag == 0x1d:
