@@ -1,6 +1,13 @@
-"""``inlinetrace dump``: BTF as text, JSON, C or as the layout of a struct.
+"""Show the types of a BTF object as text, JSON, C, or as the layout of a struct.
 
-``add_parser`` registers the command, ``run`` carries it out; the work is done by ``inlinetrace.btf``.
+  inlinetrace dump                                 everything the running kernel has, as 'bpftool btf dump' words it
+  inlinetrace dump vmlinux --name tcp_v4_rcv       only what has this name (shell globs too)
+  inlinetrace dump --c --name task_struct          C source of a type, with all that it needs to compile
+  inlinetrace dump --layout tcp_sock               offsets, sizes, holes and cache lines, as pahole words them
+  inlinetrace dump -B vmlinux nf_nat.ko            a split object on its base
+
+FILE is detached BTF, a file of /sys/kernel/btf, or an ELF file. Without --id, --name or --kind every type is shown that
+the object stores itself.
 """
 
 from __future__ import annotations
@@ -15,19 +22,15 @@ from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import NotFoundError, UsageError
 
+HELP = "show BTF as text, JSON, C or the layout of a struct"
+
 _RUNNING = "/sys/kernel/btf/vmlinux"
 _PORTION = 16384
 _FORMATS = ("raw", "json", "c")
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register ``dump`` with its options."""
-    parser = subparsers.add_parser(
-        "dump",
-        help="show BTF as text, JSON or C",
-        description="Show the types of a BTF object, in the words of 'bpftool btf dump'.",
-        epilog="Without --id, --name or --kind every type is shown that the object stores itself.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``dump``."""
     parser.add_argument(
         "file", nargs="?", default=_RUNNING, metavar="FILE",
         help="detached BTF, a file of /sys/kernel/btf, or an ELF file (default: the running kernel's)",
@@ -50,7 +53,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="posting that the location kinds follow (default: detected)",
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="refuse an object that breaks a rule of the format")
-    parser.set_defaults(run=run)
 
 
 def _number(text: str) -> int:
