@@ -6,7 +6,8 @@ import enum
 from dataclasses import dataclass
 
 from inlinetrace.sites.location import Location
-from inlinetrace.sites.reasons import Compiler, Doubt, Mark, Reason
+from inlinetrace.sites.reasons import Compiler, Doubt, Mark
+from inlinetrace.sites.reasons import Unavailable as Unavailable
 
 
 class Encoding(enum.Enum):
@@ -38,14 +39,6 @@ class TypeName:
     encoding: Encoding
     signed: bool
     die: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """A value that cannot be had. ``detail`` is for people: the operations, or what a pointer points at."""
-
-    reason: Reason
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

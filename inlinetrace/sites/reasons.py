@@ -6,6 +6,7 @@ The values of the enums are the words of the JSON output; they only grow.
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 
 
 class Reason(enum.Enum):
@@ -35,6 +36,14 @@ class Reason(enum.Enum):
     """The location has a doubt and doubtful values were not asked for."""
     NO_FORM = "no-form"
     """The format the site was read from cannot say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A value that cannot be had. ``detail`` is for people: the operations, or what a pointer points at."""
+
+    reason: Reason
+    detail: str = ""
 
 
 class Doubt(enum.Enum):

@@ -1,0 +1,125 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""Abbreviation tables (DWARF 5 section 7.5.3), compiled for one unit at a time."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+
+from inlinetrace.dwarf._cursor cimport Cursor, ERR_SIZE, make_cursor, read_sleb, read_u8, read_uleb
+
+
+cdef int _grow(void** array, uint32_t* capacity, size_t item) noexcept nogil:
+    cdef uint64_t wanted = <uint64_t>capacity[0] * 2 if capacity[0] else 256
+    cdef void* moved = realloc(array[0], wanted * item)
+    if moved == NULL:
+        return -1
+    array[0] = moved
+    capacity[0] = <uint32_t>wanted
+    return 0
+
+
+cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t size, uint64_t offset,
+                            uint64_t only, UnitHeader* unit, uint64_t* error_at) noexcept nogil:
+    """Fill ``table`` with the declarations at ``offset``; return 0 or an error of _cursor.pxd or _forms.pxd, -1 for memory.
+
+    A table that is already loaded for the same offset and sizes is kept. ``only`` is the one code that is wanted, 0 for
+    all: most units need nothing but their root at first. ``error_at`` is the offset of a fault.
+    """
+    cdef Cursor c
+    cdef uint64_t code, attribute, form, dense
+    cdef uint32_t i
+    cdef Abbreviation* entry
+    cdef Spec* spec
+    cdef int width
+    if (table.valid and table.offset == offset and table.address_size == unit.address_size
+            and table.offset_size == unit.offset_size and table.version == unit.version):
+        return 0
+    table.valid = False
+    table.count = 0
+    table.spec_count = 0
+    c = make_cursor(data, offset, size, False)
+    while True:
+        code = read_uleb(&c)
+        if c.error or code == 0:
+            break
+        if table.count == table.capacity and _grow(<void**>&table.entries, &table.capacity, sizeof(Abbreviation)):
+            return -1
+        entry = &table.entries[table.count]
+        table.count += 1
+        entry.code = code
+        entry.tag = <uint32_t>read_uleb(&c)
+        entry.children = read_u8(&c)
+        entry.first = table.spec_count
+        entry.fixed = 0
+        entry.kind = 0
+        entry.sibling = 0
+        entry.count = 0
+        while not c.error:
+            attribute = read_uleb(&c)
+            form = read_uleb(&c)
+            if attribute == 0 and form == 0:
+                break
+            if table.spec_count == table.spec_capacity and _grow(<void**>&table.specs, &table.spec_capacity, sizeof(Spec)):
+                return -1
+            spec = &table.specs[table.spec_count]
+            spec.attribute = <uint16_t>attribute if attribute <= 0xffff else 0
+            spec.form = <uint16_t>form if form <= 0xffff else 0
+            spec.implicit = read_sleb(&c) if form == 0x21 else 0
+            width = fixed_size(spec.form, unit)
+            if width == -2:
+                error_at[0] = c.pos
+                return ERR_FORM
+            spec.size = width
+            if width < 0:
+                entry.fixed = -1
+            elif entry.fixed >= 0:
+                entry.fixed += width
+            if attribute == 0x01 and entry.count < 0xffff:
+                entry.sibling = <uint16_t>(entry.count + 1)
+            table.spec_count += 1
+            entry.count += 1
+        if only and entry.code == only:
+            break
+    if c.error:
+        error_at[0] = c.error_at
+        return c.error
+    dense = 0
+    for i in range(table.count):
+        code = table.entries[i].code
+        if code > dense and code < 4 * <uint64_t>table.count + 1024:
+            dense = code
+    free(table.by_code)
+    table.by_code_size = dense + 1
+    table.by_code = <uint32_t*>calloc(dense + 1, sizeof(uint32_t))
+    if table.by_code == NULL:
+        table.by_code_size = 0
+        return -1
+    for i in range(table.count):
+        code = table.entries[i].code
+        if code <= dense and table.by_code[code] == 0:
+            table.by_code[code] = i + 1
+    table.offset = offset
+    table.address_size = unit.address_size
+    table.offset_size = unit.offset_size
+    table.version = unit.version
+    table.valid = only == 0
+    return 0
+
+
+cdef Abbreviation* find_sparse(Abbreviations* table, uint64_t code) noexcept nogil:
+    """Look up a code that is far above the number of declarations."""
+    cdef uint32_t i
+    for i in range(table.count):
+        if table.entries[i].code == code:
+            return &table.entries[i]
+    return NULL
+
+
+cdef void free_abbreviations(Abbreviations* table) noexcept nogil:
+    free(table.entries)
+    free(table.specs)
+    free(table.by_code)
+    table.entries = NULL
+    table.specs = NULL
+    table.by_code = NULL
+    table.count = table.capacity = table.spec_count = table.spec_capacity = 0
+    table.by_code_size = 0
+    table.valid = False

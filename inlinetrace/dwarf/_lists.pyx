@@ -1,0 +1,311 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
+"""Location lists and range lists (DWARF 5 sections 2.6.2 and 2.17.3, DWARF 4 .debug_loc and .debug_ranges).
+
+Location lists carry gcc's view pairs where they have them (DW_AT_GNU_locviews, or DW_LLE_view_pair in the list).
+"""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+from inlinetrace.dwarf._cursor cimport Cursor, ERR_END, make_cursor, read_u8, read_u16, read_uint, read_uleb, skip
+from inlinetrace.dwarf._forms cimport UnitHeader
+from inlinetrace.dwarf._units cimport Info, describe
+
+from inlinetrace.errors import FormatError
+
+cdef enum:
+    ERR_MEMORY = -1
+    ERR_INDEX = 32
+    ERR_ENTRY = 33
+    ERR_VIEWS = 34
+    # Labels further apart than this are never one label that gcc left before alignment padding.
+    PADDING = 16
+
+
+cdef int _append(Entries* list_, Entry* entry) noexcept nogil:
+    cdef uint64_t wanted
+    cdef void* moved
+    if list_.count == list_.capacity:
+        wanted = list_.capacity * 2 if list_.capacity else 32
+        moved = realloc(list_.items, wanted * sizeof(Entry))
+        if moved == NULL:
+            return ERR_MEMORY
+        list_.items = <Entry*>moved
+        list_.capacity = wanted
+    list_.items[list_.count] = entry[0]
+    list_.count += 1
+    return 0
+
+
+cdef inline int _indexed(Info info, UnitHeader* unit, Cursor* c, uint64_t* address) noexcept nogil:
+    cdef uint64_t index = read_uleb(c)
+    if c.error:
+        return 0
+    return ERR_INDEX if info.resolve_address(unit, index, address) else 0
+
+
+cdef int _next(Info info, UnitHeader* unit, Cursor* c, bint v5, bint locations, uint64_t* base, Entry* entry,
+               bint* is_entry, bint* done) noexcept nogil:
+    """Read one record of a list; ``is_entry`` tells whether it bounds anything, ``done`` that it was the last."""
+    cdef uint64_t low, high, largest
+    cdef int kind, error = 0
+    memset(entry, 0, sizeof(Entry))
+    is_entry[0] = False
+    done[0] = False
+    if not v5:
+        largest = 0xffffffffffffffffULL if unit.address_size == 8 else (1ULL << (8 * unit.address_size)) - 1
+        low = read_uint(c, unit.address_size)
+        high = read_uint(c, unit.address_size)
+        if low == 0 and high == 0:
+            done[0] = True
+        elif low == largest:
+            base[0] = high
+        else:
+            is_entry[0] = True
+            entry.begin = (base[0] + low) & largest
+            entry.end = (base[0] + high) & largest
+            if locations:
+                entry.length = read_u16(c)
+                entry.expression = c.pos
+                skip(c, entry.length)
+        return 0
+    kind = read_u8(c)
+    if kind == 0:
+        done[0] = True
+        return 0
+    # DW_RLE numbers equal DW_LLE's but for default_location (5), which shifts the ones after it
+    if not locations and kind >= 5:
+        kind += 1
+    if kind == 1:                             # base_addressx
+        return _indexed(info, unit, c, base)
+    if kind == 6:                             # base_address
+        base[0] = read_uint(c, unit.address_size)
+        return 0
+    if kind == 9 and locations:               # view_pair: bounds the entry that follows
+        entry.begin_view = read_uleb(c)
+        entry.end_view = read_uleb(c)
+        entry.is_default = 2
+        return 0
+    is_entry[0] = True
+    if kind == 2:                             # startx_endx
+        error = _indexed(info, unit, c, &entry.begin)
+        if not error:
+            error = _indexed(info, unit, c, &entry.end)
+    elif kind == 3:                           # startx_length
+        error = _indexed(info, unit, c, &entry.begin)
+        entry.end = entry.begin + (read_uint(c, 4) if unit.version < 5 else read_uleb(c))
+    elif kind == 4:                           # offset_pair
+        entry.begin = base[0] + (read_uint(c, 4) if unit.version < 5 else read_uleb(c))
+        entry.end = base[0] + (read_uint(c, 4) if unit.version < 5 else read_uleb(c))
+    elif kind == 5:                           # default_location
+        entry.is_default = True
+        entry.end = 0xffffffffffffffffULL
+    elif kind == 7:                           # start_end
+        entry.begin = read_uint(c, unit.address_size)
+        entry.end = read_uint(c, unit.address_size)
+    elif kind == 8:                           # start_length
+        entry.begin = read_uint(c, unit.address_size)
+        entry.end = entry.begin + read_uleb(c)
+    else:
+        return ERR_ENTRY
+    if error:
+        return error
+    if locations:
+        # the pre-standard lists of DWARF 4 split units have a 2-byte length
+        entry.length = read_u16(c) if unit.version < 5 else read_uleb(c)
+        entry.expression = c.pos
+        skip(c, entry.length)
+    return 0
+
+
+cdef int _read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t views, Entries* out,
+                         uint64_t* error_at) noexcept nogil:
+    cdef bint v5 = unit.version >= 5
+    cdef bint split = unit.is_dwo and not v5
+    cdef const uint8_t[::1] section = info.loclists if v5 else info.locations
+    cdef uint64_t size = section.shape[0]
+    cdef const uint8_t* data = &section[0] if size else NULL
+    cdef Cursor c = make_cursor(data, offset, size, info.swap)
+    cdef Cursor v = make_cursor(data, views, size, info.swap)
+    cdef uint64_t base = unit.low_pc, pair_begin = 0, pair_end = 0
+    cdef Entry entry
+    cdef bint is_entry = False, done = False, paired = False
+    cdef int error = 0
+    out.count = 0
+    while not c.error:
+        if views and v.pos >= offset and views < offset:
+            # the pairs end where the list begins: only the end of the list may follow
+            views = 0
+        error = _next(info, unit, &c, v5 or split, True, &base, &entry, &is_entry, &done)
+        if error or c.error or done:
+            break
+        if not is_entry:
+            if entry.is_default == 2:
+                pair_begin = entry.begin_view
+                pair_end = entry.end_view
+                paired = True
+            continue
+        if paired:
+            entry.begin_view = pair_begin
+            entry.end_view = pair_end
+            paired = False
+        elif views and not entry.is_default:
+            entry.begin_view = read_uleb(&v)
+            entry.end_view = read_uleb(&v)
+            if v.error:
+                error_at[0] = v.error_at
+                return v.error
+        error = _append(out, &entry)
+        if error:
+            break
+    if not error and c.error:
+        error = c.error
+        error_at[0] = c.error_at
+    elif error:
+        error_at[0] = c.pos
+    return error
+
+
+cdef _raise(Info info, int error, bint v5, bint locations, uint64_t offset):
+    if error == ERR_MEMORY:
+        raise MemoryError
+    if error == ERR_INDEX:
+        text = "an address index leads outside of .debug_addr"
+    elif error == ERR_ENTRY:
+        text = "a list entry is of a kind that DWARF does not define"
+    else:
+        text = describe(error)
+    if locations:
+        section = ".debug_loclists" if v5 else ".debug_loc"
+    else:
+        section = ".debug_rnglists" if v5 else ".debug_ranges"
+    raise FormatError(text, path=info.path, section=section + (".dwo" if info.is_dwo else ""), offset=offset)
+
+
+cdef int _list_offset(UnitHeader* unit, const uint8_t[::1] section, uint64_t base, uint64_t index, bint swap,
+                      uint64_t* offset) noexcept nogil:
+    """Offset of list number ``index`` (DW_FORM_loclistx, DW_FORM_rnglistx)."""
+    cdef uint64_t size = section.shape[0]
+    cdef Cursor c
+    if index >= size or base > size:
+        return ERR_INDEX
+    c = make_cursor(&section[0], base + index * unit.offset_size, size, swap)
+    offset[0] = base + read_uint(&c, unit.offset_size)
+    return c.error
+
+
+def list_offset(Info info, Py_ssize_t unit_index, uint64_t index, bint locations):
+    """Section offset of list number ``index`` of a unit: DW_FORM_loclistx (``locations``) or DW_FORM_rnglistx."""
+    cdef UnitHeader* unit = &info.headers[unit_index]
+    cdef uint64_t offset = 0
+    cdef int error
+    if locations:
+        error = _list_offset(unit, info.loclists, unit.loclists_base, index, info.swap, &offset)
+    else:
+        error = _list_offset(unit, info.rnglists, unit.rnglists_base, index, info.swap, &offset)
+    if error:
+        raise FormatError(f"list index {index} leads outside of the section", path=info.path,
+                          section=".debug_loclists" if locations else ".debug_rnglists", offset=unit.loclists_base)
+    return offset
+
+
+def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views=0):
+    """Entries of the location list at ``offset``: (begin, begin view, end, end view, expression bytes).
+
+    ``views`` is the offset of DW_AT_GNU_locviews, 0 if there is none. A default entry has begin 0 and the largest end.
+    """
+    cdef Entries found
+    cdef uint64_t at = 0, i
+    cdef Entry* e
+    cdef int error
+    cdef UnitHeader* unit = &info.headers[unit_index]
+    cdef const uint8_t[::1] section = info.loclists if unit.version >= 5 else info.locations
+    memset(&found, 0, sizeof(found))
+    try:
+        error = _read_locations(info, unit, offset, views, &found, &at)
+        if error:
+            _raise(info, error, unit.version >= 5, True, at)
+        result = []
+        for i in range(found.count):
+            e = &found.items[i]
+            result.append((e.begin, e.begin_view, e.end, e.end_view,
+                           bytes(section[e.expression:e.expression + e.length])))
+        return result
+    finally:
+        free(found.items)
+
+
+def live_entry(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views, uint64_t pc, uint64_t view,
+               move=None):
+    """Find the entry of a location list that is live at (``pc``, ``view``).
+
+    An entry is live if (begin, begin view) <= (pc, view) < (end, end view). Without view pairs the views of all labels
+    are 0 and so is the one that counts. ``move``, if given, is called with a label's (address, view) that might have
+    been left before alignment padding and returns the address it belongs to. Returns (expression bytes, empty, entries)
+    where ``empty`` tells that the entry's range has no bytes, or None if none is live.
+    """
+    cdef Entries found
+    cdef uint64_t at = 0, i, begin, end
+    cdef Entry* e
+    cdef int error
+    cdef UnitHeader* unit = &info.headers[unit_index]
+    cdef const uint8_t[::1] section = info.loclists if unit.version >= 5 else info.locations
+    cdef Py_ssize_t default = -1
+    memset(&found, 0, sizeof(found))
+    try:
+        error = _read_locations(info, unit, offset, views, &found, &at)
+        if error:
+            _raise(info, error, unit.version >= 5, True, at)
+        for i in range(found.count):
+            e = &found.items[i]
+            if e.is_default:
+                default = <Py_ssize_t>i
+                continue
+            if e.begin > pc or e.end + PADDING < pc:
+                continue
+            begin = e.begin
+            end = e.end
+            if move is not None and views:
+                if begin + PADDING > pc:
+                    begin = move(begin, e.begin_view)
+                if end + PADDING > pc and end <= pc:
+                    end = move(end, e.end_view)
+            if views == 0 and e.begin_view == 0 and e.end_view == 0:
+                if not begin <= pc < end:
+                    continue
+            elif not ((begin < pc or (begin == pc and e.begin_view <= view))
+                      and (pc < end or (pc == end and view < e.end_view))):
+                continue
+            return bytes(section[e.expression:e.expression + e.length]), begin == end, found.count
+        if default >= 0:
+            e = &found.items[default]
+            return bytes(section[e.expression:e.expression + e.length]), False, found.count
+        return None
+    finally:
+        free(found.items)
+
+
+def range_list(Info info, Py_ssize_t unit_index, uint64_t offset):
+    """Ranges of the list at ``offset`` as (begin, end) addresses in the order of the list, empty ones too."""
+    cdef UnitHeader* unit = &info.headers[unit_index]
+    cdef bint v5 = unit.version >= 5
+    cdef const uint8_t[::1] section = info.rnglists if v5 else info.ranges
+    cdef uint64_t size = section.shape[0]
+    cdef uint64_t base = unit.low_pc
+    cdef Cursor c
+    cdef Entry entry
+    cdef bint is_entry = False, done = False
+    cdef int error = 0
+    if not v5:
+        offset += unit.ranges_base
+    c = make_cursor(&section[0] if size else NULL, offset, size, info.swap)
+    result = []
+    while not c.error:
+        error = _next(info, unit, &c, v5, False, &base, &entry, &is_entry, &done)
+        if error or c.error or done:
+            break
+        if is_entry:
+            result.append((entry.begin, entry.end))
+    if error or c.error:
+        _raise(info, error if error else c.error, v5, False, c.pos if error else c.error_at)
+    return result

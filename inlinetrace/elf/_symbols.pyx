@@ -1,0 +1,399 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The index behind SymbolTable: which symbols are functions, sorted by address, and how far each reaches.
+
+Section numbers of symbols are widened: real ones come out as they are, however large; the reserved ones (absolute, common)
+as 0xffff0000U | number, which no file reaches.
+"""
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+
+from inlinetrace.dwarf._cursor cimport host_is_little, inlinetrace_swap16, inlinetrace_swap32, inlinetrace_swap64
+
+cdef enum:
+    STT_NOTYPE = 0
+    STT_FUNC = 2
+    STT_GNU_IFUNC = 10
+    # Names are hashed up to this length: hostile ones all point into one endless string.
+    HASHED = 256
+
+cdef uint32_t NOWHERE = 0xffffffffU
+
+
+cdef struct Fields:
+    uint64_t address
+    uint64_t size
+    uint32_t name
+    uint32_t section
+    uint8_t type
+    uint8_t binding
+
+
+cdef struct Function:
+    uint64_t address
+    uint64_t end          # first address behind it
+    uint32_t symbol
+    uint32_t section
+    uint32_t enclosing    # the function that its start lies in, or NOWHERE
+    uint32_t rank         # which of several at one address is the best: the higher
+
+
+cdef class Index:
+    """The symbols of one table, and its functions sorted by section and address."""
+
+    cdef const uint8_t[::1] symbols
+    cdef const uint8_t[::1] strings
+    cdef const uint8_t[::1] extended
+    cdef uint64_t extended_count
+    cdef bint wide
+    cdef bint swap
+    cdef bint by_section
+    cdef bint thumb
+    cdef readonly uint32_t count
+    cdef readonly uint32_t function_count
+    cdef uint32_t start_count
+    cdef Function* all
+    cdef uint32_t* starts     # positions in all, the best of each address
+    cdef uint32_t* buckets
+    cdef uint32_t bucket_mask
+
+    def __cinit__(self):
+        self.all = NULL
+        self.starts = NULL
+        self.buckets = NULL
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.all)
+        PyMem_RawFree(self.starts)
+        PyMem_RawFree(self.buckets)
+
+    def __init__(
+        self, const uint8_t[::1] symbols, const uint8_t[::1] strings, const uint8_t[::1] extended,
+        const uint64_t[::1] limits, *, address_size, little_endian, by_section, thumb,
+    ):
+        """``limits``: for each section the address behind its end if it is executable, else 0."""
+        if self.all != NULL:
+            raise RuntimeError("an index is made once")
+        self.symbols = symbols
+        self.strings = strings
+        self.extended = extended
+        self.extended_count = <uint64_t>extended.shape[0] // 4
+        self.wide = address_size == 8
+        self.swap = bool(little_endian) != host_is_little()
+        self.by_section = by_section
+        self.thumb = thumb
+        count = <uint64_t>symbols.shape[0] // (24 if self.wide else 16)
+        if count >= 0xfffffff0:
+            raise MemoryError("too many symbols")
+        self.count = count
+        self.all = <Function*>PyMem_RawMalloc((<size_t>self.count + 1) * sizeof(Function))
+        cdef Function* spare = <Function*>PyMem_RawMalloc((<size_t>self.count + 1) * sizeof(Function))
+        self.starts = <uint32_t*>PyMem_RawMalloc((<size_t>self.count + 1) * sizeof(uint32_t))
+        if self.all == NULL or spare == NULL or self.starts == NULL:
+            PyMem_RawFree(spare)
+            raise MemoryError
+        with nogil:
+            self.collect(limits)
+            sort_by(&self.all, &spare, self.function_count, False)
+            if self.by_section:
+                sort_by(&self.all, &spare, self.function_count, True)
+            self.measure(limits)
+        PyMem_RawFree(spare)
+        # Most symbols of a large table are no functions or none that is kept.
+        self.all = <Function*>shrink(self.all, (<size_t>self.function_count + 1) * sizeof(Function))
+        self.starts = <uint32_t*>shrink(self.starts, (<size_t>self.start_count + 1) * sizeof(uint32_t))
+
+    cdef void read(self, uint32_t number, Fields* f) noexcept nogil:
+        cdef const uint8_t* at
+        cdef uint16_t half
+        cdef uint32_t word
+        cdef uint64_t wide
+        cdef uint8_t info
+        at = &self.symbols[0] + <uint64_t>number * (24 if self.wide else 16)
+        memcpy(&word, at, 4)
+        f.name = inlinetrace_swap32(word) if self.swap else word
+        if self.wide:
+            info = at[4]
+            memcpy(&half, at + 6, 2)
+            memcpy(&wide, at + 8, 8)
+            f.address = inlinetrace_swap64(wide) if self.swap else wide
+            memcpy(&wide, at + 16, 8)
+            f.size = inlinetrace_swap64(wide) if self.swap else wide
+        else:
+            memcpy(&word, at + 4, 4)
+            f.address = inlinetrace_swap32(word) if self.swap else word
+            memcpy(&word, at + 8, 4)
+            f.size = inlinetrace_swap32(word) if self.swap else word
+            info = at[12]
+            memcpy(&half, at + 14, 2)
+        half = inlinetrace_swap16(half) if self.swap else half
+        f.section = half
+        if half == 0xffff:
+            f.section = 0xffffffffU
+            if number < self.extended_count:
+                memcpy(&word, &self.extended[0] + <uint64_t>number * 4, 4)
+                f.section = inlinetrace_swap32(word) if self.swap else word
+        elif half >= 0xff00:
+            f.section = 0xffff0000U | half
+        f.type = info & 15
+        f.binding = info >> 4
+        if self.thumb and f.type in (STT_FUNC, STT_GNU_IFUNC):
+            f.address &= ~<uint64_t>1
+
+    cdef bint is_label(self, uint32_t name) noexcept nogil:
+        """Tell whether an untyped symbol is worth knowing: no mapping symbol ($x), no compiler's label (.L, L0^A)."""
+        cdef const char* text
+        if name >= <uint64_t>self.strings.shape[0]:
+            return False
+        text = <const char*>&self.strings[0] + name
+        if text[0] == 0 or text[0] == c'$':
+            return False
+        # The table ends in a NUL, so the second byte can be read if the first is none.
+        return not (text[0] == c'.' and text[1] == c'L') and not (text[0] == c'L' and text[1] == c'0')
+
+    cdef void collect(self, const uint64_t[::1] limits) noexcept nogil:
+        cdef uint32_t number
+        cdef Fields f
+        cdef Function* out = self.all
+        cdef uint32_t n = 0
+        for number in range(1, self.count):
+            self.read(number, &f)
+            if f.section == 0 or f.section >= <uint64_t>limits.shape[0]:
+                continue
+            if f.type != STT_FUNC and f.type != STT_GNU_IFUNC:
+                if f.type != STT_NOTYPE or limits[f.section] == 0 or not self.is_label(f.name):
+                    continue
+            out[n].address = f.address
+            out[n].end = f.address + f.size
+            if out[n].end < f.address:
+                out[n].end = 0xffffffffffffffffULL
+            out[n].symbol = number
+            out[n].section = f.section
+            out[n].enclosing = NOWHERE
+            out[n].rank = (4 if f.type != STT_NOTYPE else 0) | (2 if f.size else 0) | (1 if f.binding else 0)
+            n += 1
+        self.function_count = n
+
+    cdef void measure(self, const uint64_t[::1] limits) noexcept nogil:
+        """Find the best symbol of each address, how far those without size reach, and which lie inside others."""
+        cdef Function* all = self.all
+        cdef uint32_t count = self.function_count
+        cdef uint32_t i = 0
+        cdef uint32_t best
+        cdef uint32_t enclosing = NOWHERE
+        cdef uint32_t n = 0
+        cdef uint32_t section = 0
+        cdef uint32_t j
+        cdef uint64_t limit
+        while i < count:
+            best = i
+            j = i + 1
+            while j < count and all[j].address == all[i].address and (
+                not self.by_section or all[j].section == all[i].section
+            ):
+                if all[j].rank > all[best].rank:
+                    best = j
+                j += 1
+            if self.by_section and all[best].section != section:
+                enclosing = NOWHERE
+                section = all[best].section
+            while enclosing != NOWHERE and all[enclosing].end <= all[best].address:
+                enclosing = all[enclosing].enclosing
+            if not all[best].rank & 2:
+                # A label without type and size inside a function is part of that function.
+                if enclosing != NOWHERE and not all[best].rank & 4:
+                    i = j
+                    continue
+                limit = limits[all[best].section]
+                if limit <= all[best].address:
+                    limit = all[best].address + (1 if all[best].address < 0xffffffffffffffffULL else 0)
+                if enclosing != NOWHERE and all[enclosing].end < limit:
+                    limit = all[enclosing].end
+                all[best].end = limit
+                if j < count and all[j].address < limit and (not self.by_section or all[j].section == section):
+                    all[best].end = all[j].address
+                all[best].enclosing = enclosing
+            else:
+                all[best].enclosing = enclosing
+                enclosing = best
+            self.starts[n] = best
+            n += 1
+            i = j
+        self.start_count = n
+
+    def fields(self, uint32_t number):
+        """Return name offset, address, size, section, type and binding of symbol ``number``."""
+        cdef Fields f
+        if number >= self.count:
+            raise IndexError(number)
+        self.read(number, &f)
+        return f.name, f.address, f.size, f.section, f.type, f.binding
+
+    def lookup(self, uint64_t address, uint32_t section):
+        """Return the number of the function symbol that contains ``address``, -1 if there is none."""
+        cdef uint32_t low = 0
+        cdef uint32_t high = self.start_count
+        cdef uint32_t middle
+        cdef uint32_t at
+        cdef Function* f
+        while low < high:
+            middle = (low + high) >> 1
+            f = &self.all[self.starts[middle]]
+            if (f.section < section or f.section == section and f.address <= address) if self.by_section \
+                    else f.address <= address:
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            return -1
+        at = self.starts[low - 1]
+        if self.by_section and self.all[at].section != section:
+            return -1
+        while at != NOWHERE:
+            if address < self.all[at].end:
+                return self.all[at].symbol
+            at = self.all[at].enclosing
+        return -1
+
+    def functions(self):
+        """Return the numbers of all function symbols, aliases too, by section and address."""
+        from array import array
+
+        numbers = array("I", bytes(4 * self.function_count))
+        cdef uint32_t[::1] view
+        cdef uint32_t i
+        if self.function_count:
+            view = numbers
+            for i in range(self.function_count):
+                view[i] = self.all[i].symbol
+        return memoryview(numbers).toreadonly()
+
+    def with_prefix(self, bytes prefix not None):
+        """Return the numbers of all symbols whose names start with ``prefix``."""
+        cdef const char* wanted = prefix
+        cdef uint64_t length = len(prefix)
+        cdef uint64_t size = self.strings.shape[0]
+        cdef uint32_t number
+        cdef Fields f
+        found = []
+        for number in range(1, self.count):
+            self.read(number, &f)
+            if f.name < size and size - f.name > length and \
+                    memcmp(&self.strings[0] + f.name, wanted, length) == 0:
+                found.append(number)
+        return found
+
+    cdef uint64_t length_of(self, uint32_t name) noexcept nogil:
+        """Length of a name within the table as far as it is hashed."""
+        cdef uint64_t size = <uint64_t>self.strings.shape[0] - name
+        cdef const uint8_t* end
+        if size > HASHED:
+            size = HASHED
+        end = <const uint8_t*>memchr(&self.strings[0] + name, 0, size)
+        return size if end == NULL else end - (&self.strings[0] + name)
+
+    cdef int hash_names(self) except -1:
+        cdef uint32_t buckets = 64
+        cdef uint32_t number
+        cdef uint32_t slot
+        cdef uint32_t* table
+        cdef Fields f
+        cdef const uint8_t* text
+        while buckets < 2 * <uint64_t>self.count:
+            buckets *= 2
+        table = <uint32_t*>PyMem_RawCalloc(buckets, sizeof(uint32_t))
+        if table == NULL:
+            raise MemoryError
+        self.bucket_mask = buckets - 1
+        with nogil:
+            for number in range(1, self.count):
+                self.read(number, &f)
+                if f.name == 0 or f.name >= <uint64_t>self.strings.shape[0]:
+                    continue
+                text = &self.strings[0] + f.name
+                slot = hash_text(text, self.length_of(f.name)) & self.bucket_mask
+                while table[slot]:
+                    slot = (slot + 1) & self.bucket_mask
+                table[slot] = number
+        self.buckets = table
+        return 0
+
+    def named(self, bytes name not None):
+        """Return the numbers of all symbols called ``name``, ascending."""
+        cdef const uint8_t* wanted = name
+        cdef uint64_t length = len(name)
+        cdef uint64_t size = self.strings.shape[0]
+        cdef uint32_t slot
+        cdef Fields f
+        if not length:
+            return []
+        if self.buckets == NULL:
+            self.hash_names()
+        found = []
+        slot = hash_text(wanted, min(length, <uint64_t>HASHED)) & self.bucket_mask
+        while self.buckets[slot]:
+            self.read(self.buckets[slot], &f)
+            if size - f.name > length and self.strings[f.name + length] == 0 and \
+                    memcmp(&self.strings[0] + f.name, wanted, length) == 0:
+                found.append(self.buckets[slot])
+            slot = (slot + 1) & self.bucket_mask
+        found.sort()
+        return found
+
+
+cdef inline uint32_t hash_text(const uint8_t* text, uint64_t length) noexcept nogil:
+    cdef uint64_t value = 0xcbf29ce484222325ULL
+    cdef uint64_t i
+    for i in range(length):
+        value = (value ^ text[i]) * 0x100000001b3ULL
+    return <uint32_t>(value ^ (value >> 32))
+
+
+cdef extern from "Python.h":
+    void* PyMem_RawRealloc(void*, size_t) nogil
+
+
+cdef void* shrink(void* memory, size_t size) noexcept:
+    cdef void* smaller = PyMem_RawRealloc(memory, size)
+    return memory if smaller == NULL else smaller
+
+
+cdef void sort_by(Function** items, Function** spare, uint32_t count, bint section) noexcept nogil:
+    """Stable radix sort by address or by section, 11 bits a pass; passes that would move nothing are left out."""
+    cdef uint32_t counts[2048]
+    cdef uint32_t i
+    cdef uint32_t total
+    cdef uint32_t next_total
+    cdef uint32_t digit
+    cdef unsigned shift = 0
+    cdef unsigned bits = 32 if section else 64
+    cdef uint64_t differing = 0
+    cdef uint64_t key
+    cdef Function* swapped
+    if count < 2:
+        return
+    for i in range(1, count):
+        if section:
+            differing |= items[0][i].section ^ items[0][0].section
+        else:
+            differing |= items[0][i].address ^ items[0][0].address
+    while shift < bits:
+        if (differing >> shift) & 2047:
+            memset(counts, 0, sizeof(counts))
+            for i in range(count):
+                key = <uint64_t>items[0][i].section if section else items[0][i].address
+                counts[(key >> shift) & 2047] += 1
+            total = 0
+            for digit in range(2048):
+                next_total = total + counts[digit]
+                counts[digit] = total
+                total = next_total
+            for i in range(count):
+                key = <uint64_t>items[0][i].section if section else items[0][i].address
+                digit = (key >> shift) & 2047
+                spare[0][counts[digit]] = items[0][i]
+                counts[digit] += 1
+            swapped = items[0]
+            items[0] = spare[0]
+            spare[0] = swapped
+        shift += 11
