@@ -9,22 +9,19 @@ they change) are written with a ``$``, which the printer replaces by the prefix 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.c_types import (
-    ALL,
     BOOL,
     HUE,
-    INTEGERS,
     PAIRS,
     PARAMETER_WEIGHTS,
-    POOL_PAIRS,
-    POOL_WORDS,
     S32,
     S64,
     STRUCT8,
     STRUCT16,
-    STRUCTS,
     TABLE_WORDS,
     U8,
     U32,
@@ -36,7 +33,7 @@ from tests.oracle.c_types import (
 from tests.oracle.prng import Prng
 
 LEVELS = 5
-CALL_BUDGET = 60
+CALL_BUDGET = 100
 """The most calls one invocation of an entry function makes (an upper bound, counted as if no guard ever failed)."""
 
 
@@ -391,10 +388,29 @@ class _Body:
             body.extend(self.call())
         if prng.chance(70):
             body.append(self.effect())
+        unused = [p for p in self.function.parameters if not _mentions(body, p.name)]
+        if unused and prng.chance(85):
+            body.insert(prng.below(2), Text(f"$state {prng.pick(('+=', '^='))} {' * '.join(map(self.read, unused))};"))
         if prng.chance(25):
             body.extend(self.call(tail=True))
         if not (isinstance(body[-1], Call) and body[-1].returned):
             body.append(Text(self.result()))
+
+
+def _mentions(body: Sequence[Statement], name: str) -> bool:
+    """True if a statement uses the variable."""
+    for statement in body:
+        if isinstance(statement, Text):
+            texts: tuple[str, ...] = (statement.c,)
+        elif isinstance(statement, Call):
+            texts = (*statement.arguments, statement.target or "")
+        else:
+            texts = (statement.head, statement.tail)
+            if _mentions(statement.body, name):
+                return True
+        if any(re.search(rf"\b{name}\b", text) for text in texts):
+            return True
+    return False
 
 
 def _parameters(prng: Prng, most: int) -> tuple[Variable, ...]:
@@ -437,6 +453,3 @@ def generate(seed: int, units: int = 1) -> Program:
             _Body(prng, function, callees).write()
             functions.append(function)
     return Program(seed, units, tuple(functions))
-
-
-__all__ = ["ALL", "INTEGERS", "POOL_PAIRS", "POOL_WORDS", "STRUCTS", "Program", "generate"]

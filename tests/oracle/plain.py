@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from elftools.dwarf.callframe import FDE
 from elftools.dwarf.dwarf_expr import DWARFExprParser
@@ -168,7 +168,7 @@ class _Reader:
         if attribute.form == "DW_FORM_exprloc" or attribute.form.startswith("DW_FORM_block"):
             return attribute.value, ""
         entries = self.locations.parse_from_attribute(attribute, unit["version"], die=unit.get_top_DIE())
-        for entry in entries:
+        for entry in cast("list[Any]", entries):
             if "base_address" in type(entry)._fields:
                 base = entry.base_address
                 continue
@@ -238,7 +238,7 @@ class _Machine:
         if not operations:
             raise Refused("no-location")
         name, args = operations[0].op_name, operations[0].args
-        if name.startswith("DW_OP_reg"):
+        if name == "DW_OP_regx" or name[9:].isdigit() and name.startswith("DW_OP_reg"):
             number = args[0] if name == "DW_OP_regx" else int(name[9:])
             if size > 8:
                 raise Refused("vector-register" if number > 16 else "partly-described")
@@ -268,7 +268,7 @@ class _Machine:
         return stack[-1], False
 
     def step(self, name: str, args: Any, stack: list[int]) -> None:
-        if name.startswith("breg"):
+        if name[4:].isdigit() and name.startswith("breg"):
             stack.append(self.registers[int(name[4:])] + args[0])
         elif name == "bregx":
             stack.append(self.registers[args[0]] + args[1])
@@ -276,7 +276,7 @@ class _Machine:
             stack.append(int(name[3:]))
         elif name in ("addr", "addrx"):
             stack.append(args[0] + self.bias)
-        elif name.startswith("const"):
+        elif name.startswith("const") and len(name) < 8:
             stack.append(args[0])
         elif name == "fbreg":
             stack.append(self.frame_base() + args[0])

@@ -8,6 +8,7 @@ from pathlib import Path
 from inlinetrace.sites.model import Parameter, Site, Unavailable
 from inlinetrace.sites.reasons import Mark
 from inlinetrace.sites.values import decode_value
+from inlinetrace.elf.machine import X86_64
 from inlinetrace.target import open_image
 from tests.oracle.reader import Memory, Read, TracedParameter, TracedSite
 
@@ -50,7 +51,7 @@ def _parameter(parameter: Parameter) -> TracedParameter:
     return TracedParameter(
         parameter.name,
         parameter.type.size,
-        str(location),
+        location.text(X86_64, signed=parameter.type.signed),
         _reader(parameter),
         doubt=parameter.doubt.value if parameter.doubt else "",
     )
