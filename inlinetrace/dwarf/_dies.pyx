@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
 """Single entries on demand: attributes, children, prototypes and the C text of types.
 
-An entry is named by a *key*: the number of its Info in the reader's list in the top four bits, its offset below. Key 0
+An entry is named by a *key*: the number of its Info in the reader's list above bit 44, its offset below. Key 0
 is no entry; as a type it is void.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -18,12 +18,12 @@ from inlinetrace.dwarf._units cimport Info, describe, start_of
 from inlinetrace.errors import FormatError
 
 cdef enum:
-    KEY_SHIFT = 60
+    KEY_SHIFT = 44
     # No C type is that deep; longer chains are cycles or hostile.
     MAX_CHAIN = 512
     MAX_NESTING = 24
 
-cdef uint64_t OFFSET_MASK = 0x0fffffffffffffffULL
+cdef uint64_t OFFSET_MASK = 0x00000fffffffffffULL
 
 cdef struct Entry:
     uint64_t offset
@@ -62,8 +62,8 @@ cdef class DieReader:
     cdef dict shapes
 
     def __cinit__(self, list infos):
-        if not 0 < len(infos) < 16:
-            raise ValueError("1 to 15 sections of units")
+        if not 0 < len(infos) < 1 << 20:
+            raise ValueError("no sections of units, or too many")
         self.infos = infos
         self.texts = {}
         self.shapes = {}

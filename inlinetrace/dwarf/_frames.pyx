@@ -566,8 +566,10 @@ cdef class FrameTable:
             return ERR_NONE
         if opcode == 0x0d:  # DW_CFA_def_cfa_register
             register_number = read_uleb(c)
-            if cfa.kind != CFA_REGISTER:
+            # RISC-V objects begin with it and mean offset 0.
+            if cfa.kind == CFA_EXPRESSION:
                 return NOT_A_REGISTER
+            cfa.kind = CFA_REGISTER
             cfa.register_number = register_number
             return ERR_NONE
         if opcode == 0x0a:  # DW_CFA_remember_state

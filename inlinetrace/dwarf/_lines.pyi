@@ -4,7 +4,8 @@ Use :class:`inlinetrace.dwarf.lines.LineTable` to get at the programs of a file.
 """
 
 from array import array
-from collections.abc import Buffer
+
+from typing_extensions import Buffer
 
 class LineProgram:
     """The line table of the unit at ``offset`` of .debug_line (what DW_AT_stmt_list says).

@@ -319,6 +319,12 @@ cdef class Info:
                               offset=reference & 0x00ffffffffffffffULL)
         return (<bytes>text[:length]).decode("utf-8", "surrogateescape")
 
+    def has_dwo(self, Py_ssize_t index):
+        """Whether unit ``index`` is a skeleton, whose entries stand in another file."""
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return self.headers[index].dwo_name >> STR_SHIFT != STR_NONE and not self.is_dwo
+
     def find_unit(self, uint64_t offset):
         """Index of the unit that holds the entry at ``offset`` of the section, -1 if there is none."""
         return self.unit_index(offset)

@@ -180,6 +180,7 @@ cdef class Index:
         cdef uint32_t count = self.function_count
         cdef uint32_t i = 0
         cdef uint32_t best
+        cdef uint32_t longest
         cdef uint32_t enclosing = NOWHERE
         cdef uint32_t n = 0
         cdef uint32_t section = 0
@@ -187,18 +188,25 @@ cdef class Index:
         cdef uint64_t limit
         while i < count:
             best = i
+            longest = i
             j = i + 1
             while j < count and all[j].address == all[i].address and (
                 not self.by_section or all[j].section == all[i].section
             ):
-                if all[j].rank > all[best].rank:
+                if all[j].rank > all[best].rank or all[j].rank == all[best].rank and all[j].end > all[best].end:
                     best = j
+                if all[j].end > all[longest].end:
+                    longest = j
                 j += 1
             if self.by_section and all[best].section != section:
                 enclosing = NOWHERE
                 section = all[best].section
             while enclosing != NOWHERE and all[enclosing].end <= all[best].address:
                 enclosing = all[enclosing].enclosing
+            if all[longest].end > all[best].end:
+                # Reached through the better name wherever that one is too short.
+                all[longest].enclosing = enclosing
+                enclosing = longest
             if not all[best].rank & 2:
                 # A label without type and size inside a function is part of that function.
                 if enclosing != NOWHERE and not all[best].rank & 4:

@@ -205,4 +205,5 @@ def find_alternate_file(elf: ElfFile, roots: Sequence[str] = DEFAULT_ROOTS) -> D
             elif os.path.isabs(name):
                 yield _Candidate(os.path.join(root, name.lstrip("/")))
 
-    return _search(elf, candidates(), build_id, True)
+    # It may have nothing but shared strings.
+    return _search(elf, candidates(), build_id, False)

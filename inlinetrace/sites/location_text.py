@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inlinetrace.sites.nodes import ATE_ADDRESS, ATE_BOOLEAN, BaseType, Node, Op, to_signed
+from inlinetrace.sites.nodes import ATE_ADDRESS, ATE_BOOLEAN, COMPARISONS, BaseType, Node, Op, to_signed
 
 if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
@@ -168,6 +168,9 @@ def _node_text(location: Location, node: Node, texts: list[tuple[str, int]], mac
     if extension is not None:
         return extension
     symbol, precedence = _BINARY[op]
+    unsigned = _unsigned_sides(location, node, texts) if op in COMPARISONS else None
+    if unsigned is not None:
+        return f"(u{bits}){unsigned[0]} {symbol} {unsigned[1]}", precedence
     left = _wrapped(texts[node.a], precedence)
     if op == Op.SHRA and location.nodes[node.a].type is None:
         left = f"(s{bits}){_wrapped(texts[node.a], _UNARY)}"
@@ -175,6 +178,21 @@ def _node_text(location: Location, node: Node, texts: list[tuple[str, int]], mac
     if op in _BITWISE and location.nodes[node.b].op == Op.CONSTANT:
         right = hex(location.nodes[node.b].a)
     return f"{left} {symbol} {right}", precedence
+
+
+def _unsigned_sides(location: Location, node: Node, texts: list[tuple[str, int]]) -> tuple[str, str] | None:
+    """Return both sides of a comparison that compilers make unsigned by turning over the sign bits, else None."""
+    sign = 1 << (8 * location.address_size - 1)
+    sides, turned = [], 0
+    for side in (location.nodes[node.a], location.nodes[node.b]):
+        if side.type is None and side.op == Op.OFFSET and side.b == -sign:
+            sides.append(_wrapped(texts[side.a], _UNARY))
+            turned += 1
+        elif side.type is None and side.op == Op.CONSTANT:
+            sides.append(_number(side.a ^ sign, 8 * location.address_size))
+        else:
+            return None
+    return (sides[0], sides[1]) if turned else None
 
 
 def _extension(location: Location, node: Node, texts: list[tuple[str, int]]) -> tuple[str, int] | None:

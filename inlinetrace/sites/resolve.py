@@ -176,6 +176,9 @@ _SHIFTS = (Op.SHL, Op.SHR, Op.SHRA)
 _PLAIN_STARTS = frozenset((dw.ADDR, dw.ADDRX, dw.GNU_ADDR_INDEX, dw.CONSTX, dw.GNU_CONST_INDEX, dw.REGX, dw.BREGX))
 
 
+_NOT_IN_CHOICE = frozenset((dw.BRA, dw.SKIP, dw.STACK_VALUE, dw.IMPLICIT_VALUE, dw.REGX, *range(dw.REG0, dw.BREG0)))
+
+
 class _Resolver:
     """Runs one expression."""
 
@@ -341,12 +344,15 @@ class _Resolver:
             if opcode == dw.IMPLICIT_VALUE:
                 return self._last(operations, position, _Kind.VALUE, self._block(operation))
             if opcode == dw.SKIP:
-                position = self._forward(operation, position)
+                position = _number(operation, 1)
             elif opcode == dw.BRA:
-                target = self._forward(operation, position)
+                target = _number(operation, 1)
                 condition = _pop(self, stack)
                 if self.nodes[condition].op == Op.CONSTANT:
                     position = target if self.nodes[condition].a else position
+                    continue
+                if self._choose(operations[position:target], condition, stack):
+                    position = target
                     continue
                 self.branches -= 1
                 if self.branches < 0:
@@ -361,6 +367,24 @@ class _Resolver:
                 self._step(operation, stack)
         return _Kind.MEMORY, _pop(self, stack)
 
+    def _choose(self, skipped: tuple[Operation, ...], condition: int, stack: list[int]) -> bool:
+        """Run the operations that a branch skips and merge the two stacks, as a minimum or an absolute value needs it.
+
+        Returns False, with the stack as it was, where the operations do more than change the stack.
+        """
+        if not skipped or any(operation.opcode in _NOT_IN_CHOICE for operation in skipped):
+            return False
+        other = list(stack)
+        for operation in skipped:
+            self._step(operation, other)
+        types = [self.nodes[index].type for index in stack]
+        if types != [self.nodes[index].type for index in other]:
+            return False
+        for slot, (taken, passed) in enumerate(zip(stack, other, strict=True)):
+            if taken != passed:
+                stack[slot] = self._add(Node(Op.SELECT, condition, taken, passed, types[slot]))
+        return True
+
     def _last(self, operations: tuple[Operation, ...], position: int, kind: _Kind, node: int) -> tuple[_Kind, int]:
         """Check that nothing follows an operation that ends a location description."""
         for operation in operations[position:]:
@@ -369,12 +393,6 @@ class _Resolver:
             if operation.opcode != dw.NOP:
                 raise self._unsupported(f"operations after {dw.name(operations[position - 1].opcode)}")
         return kind, node
-
-    def _forward(self, operation: Operation, position: int) -> int:
-        target = _number(operation, 1)
-        if target < position:
-            raise self._unsupported("a loop")
-        return target
 
     def _step(self, operation: Operation, stack: list[int]) -> None:
         opcode = operation.opcode
@@ -467,12 +485,27 @@ class _Resolver:
                 return self._offset(left, second.a if op == Op.ADD else -second.a)
             if op == Op.ADD and first.op == Op.CONSTANT:
                 return self._offset(right, first.a)
+            if op == Op.AND and second.op == Op.CONSTANT:
+                return self._masked(left, second.a)
+            if op == Op.AND and first.op == Op.CONSTANT:
+                return self._masked(right, first.a)
         result = None if op in COMPARISONS else first.type
         if first.op == Op.CONSTANT and second.op == Op.CONSTANT:
             value = binary(op, first.a, second.a, first.type, self.context.address_size)
             if value is not None:
                 return self._constant(value, result)
         return self._add(Node(op, left, right, type=result))
+
+    def _masked(self, index: int, mask: int) -> int:
+        """Return a generic node and a mask; masks that take nothing away are left out."""
+        node = self.nodes[index]
+        if node.op == Op.CONSTANT:
+            return self._constant(node.a & mask)
+        if node.op == Op.LOAD and ((1 << 8 * node.b) - 1) & ~mask == 0:
+            return index
+        if node.op == Op.AND and self.nodes[node.b].op == Op.CONSTANT:
+            index, mask = node.a, mask & self.nodes[node.b].a
+        return self._add(Node(Op.AND, index, self._constant(mask)))
 
     def _convert(self, index: int, type_: BaseType | None) -> int:
         node = self.nodes[index]

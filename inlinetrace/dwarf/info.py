@@ -1,0 +1,252 @@
+"""The DWARF of one ELF file: its units wherever they stand, their records, line tables and call frames.
+
+>>> dwarf = DebugInfo(ElfFile.open("vmlinux"))
+>>> records = dwarf.records[0]              # of .debug_info; more for split and supplementary files
+>>> dwarf.cfa(0xffffffff81000123)           # (register, offset)
+
+Units may stand in ``.debug_info``, in ``.debug_types`` (DWARF 4 type units), in the supplementary file that dwz makes,
+and in ``.dwo`` or ``.dwp`` files beside the program (split DWARF). Each place is one Info; an entry is named by a key,
+the number of its Info above bit 44 and its offset below.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from inlinetrace.dwarf._dies import DieReader
+from inlinetrace.dwarf._frames import FrameTable
+from inlinetrace.dwarf._lines import LineProgram
+from inlinetrace.dwarf._records import Records
+from inlinetrace.dwarf._scan import Chunk, scan
+from inlinetrace.dwarf._units import Info
+from inlinetrace.dwarf.split import SplitUnits, find_split_units
+from inlinetrace.errors import InlineTraceError
+
+if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
+
+KEY_SHIFT = 44
+OFFSET_MASK = (1 << KEY_SHIFT) - 1
+MISSING = (1 << 64) - 1
+"""The key of an entry that stands in a file that is not there."""
+
+# Enough units per task that starting it costs nothing, few enough that two threads end together.
+_UNITS_PER_TASK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit: what its header and root entry say. Strings are None and offsets None where absent."""
+
+    info: int
+    index: int
+    offset: int
+    version: int
+    address_size: int
+    offset_size: int
+    language: int
+    name: str | None
+    comp_dir: str | None
+    producer: str | None
+    low_pc: int | None
+    stmt_list: int | None
+
+
+class DebugInfo:
+    """The DWARF of ``elf``; ``program`` is the file with the code if that is another one (separate debug files).
+
+    ``alternate`` is the supplementary file (dwz). ``jobs`` is the number of threads that scan, by default one per
+    processor. Reading is lazy; every access can raise FormatError.
+    """
+
+    def __init__(
+        self, elf: ElfFile, *, program: ElfFile | None = None, alternate: ElfFile | None = None, jobs: int | None = None
+    ) -> None:
+        self.elf = elf
+        self.program = program or elf
+        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self.alternate_missing = alternate is None and elf.debug_alt_link is not None
+        self._units: dict[tuple[int, int], Unit] = {}
+        self._lines: dict[tuple[int, int], LineProgram | None] = {}
+        supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
+        self.infos: list[Info] = [self._make(elf, ".debug_info", supplement)]
+        if elf.data(".debug_types"):
+            self.infos.append(self._make(elf, ".debug_types", supplement))
+        if supplement is not None:
+            self.infos.append(supplement)
+        self._supplement = supplement
+        self.split: SplitUnits = find_split_units(elf, self.infos[0])
+        self.infos += self.split.infos
+        self.dies = DieReader(self.infos)
+
+    @staticmethod
+    def _make(elf: ElfFile, section: str, alternate: Info | None) -> Info:
+        return Info(
+            elf.data(section),
+            abbrev=elf.data(".debug_abbrev"),
+            strings=elf.data(".debug_str"),
+            line_strings=elf.data(".debug_line_str"),
+            str_offsets=elf.data(".debug_str_offsets"),
+            addresses=elf.data(".debug_addr"),
+            rnglists=elf.data(".debug_rnglists"),
+            loclists=elf.data(".debug_loclists"),
+            ranges=elf.data(".debug_ranges"),
+            locations=elf.data(".debug_loc"),
+            swap=elf.little_endian != (os.sys.byteorder == "little"),  # type: ignore[attr-defined]
+            path=elf.path,
+            section=section,
+            alternate=alternate,
+        )
+
+    @cached_property
+    def records(self) -> list[Records]:
+        """The records of every Info, in the order of ``infos``; scanned by all threads at the first use."""
+        tasks = [
+            (number, first, min(first + _UNITS_PER_TASK, info.count))
+            for number, info in enumerate(self.infos)
+            for first in range(0, info.count, _UNITS_PER_TASK)
+        ]
+
+        def work(task: tuple[int, int, int]) -> Chunk:
+            number, first, last = task
+            return scan(self.infos[number], first, last)
+
+        if self.jobs > 1 and len(tasks) > 1:
+            with ThreadPoolExecutor(self.jobs) as pool:
+                chunks = list(pool.map(work, tasks))
+        else:
+            chunks = [work(task) for task in tasks]
+        by_info: list[list[Chunk]] = [[] for _ in self.infos]
+        for (number, _, _), chunk in zip(tasks, chunks, strict=True):
+            by_info[number].append(chunk)
+        return [Records(info, parts) for info, parts in zip(self.infos, by_info, strict=True)]
+
+    @property
+    def supplement_number(self) -> int | None:
+        """Number of the supplementary file's Info, None if there is none."""
+        return None if self._supplement is None else self.infos.index(self._supplement)
+
+    def unit(self, info: int, index: int) -> Unit:
+        """Unit ``index`` of Info number ``info``."""
+        unit = self._units.get((info, index))
+        if unit is None:
+            header = self.infos[info].header(index)
+            stmt_list = header["stmt_list"]
+            comp_dir = header["comp_dir"]
+            if self.infos[info].is_dwo:
+                # call and declaration files of a split unit are those of its skeleton (DWARF 5 section 7.3.2.2)
+                skeleton = self.split.skeletons.get(header["signature"])
+                if skeleton is not None:
+                    stmt_list, comp_dir = skeleton.stmt_list, comp_dir or skeleton.comp_dir
+            unit = self._units[info, index] = Unit(
+                info,
+                index,
+                header["offset"],
+                header["version"],
+                header["address_size"],
+                header["offset_size"],
+                header["language"],
+                header["name"],
+                comp_dir,
+                header["producer"],
+                header["low_pc"],
+                stmt_list,
+            )
+        return unit
+
+    def unit_of(self, key: int) -> Unit | None:
+        """The unit around the entry ``key``."""
+        if key == MISSING:
+            return None
+        number = key >> KEY_SHIFT
+        index = self.infos[number].find_unit(key & OFFSET_MASK)
+        return None if index < 0 else self.unit(number, index)
+
+    def lines(self, unit: Unit) -> LineProgram | None:
+        """The line table of ``unit``; None if it has none."""
+        key = (unit.info, unit.index)
+        if key in self._lines:
+            return self._lines[key]
+        program = None
+        if unit.stmt_list is not None:
+            elf = self.elf
+            if self._supplement is not None and self.infos[unit.info] is self._supplement:
+                elf = self.elf  # its offsets are into the supplementary file's own table, which dwz never makes
+                self._lines[key] = None
+                return None
+            program = LineProgram(
+                elf.data(".debug_line"),
+                unit.stmt_list,
+                path=elf.path,
+                little_endian=elf.little_endian,
+                address_size=unit.address_size,
+                comp_dir=unit.comp_dir,
+                line_str=elf.data(".debug_line_str"),
+                strings=elf.data(".debug_str"),
+                string_offsets=elf.data(".debug_str_offsets"),
+            )
+        self._lines[key] = program
+        return program
+
+    @cached_property
+    def _frame_tables(self) -> list[FrameTable]:
+        tables = []
+        for name, eh in ((".debug_frame", False), (".eh_frame", True)):
+            for elf in (self.elf, self.program):
+                section = elf.section(name)
+                data = elf.data(section)
+                if section is None or not len(data):
+                    continue
+                text = elf.section(".text")
+                tables.append(
+                    FrameTable(
+                        data,
+                        eh=eh,
+                        section=name,
+                        path=elf.path,
+                        address=section.address,
+                        address_size=elf.address_size,
+                        little_endian=elf.little_endian,
+                        text_address=text.address if text else None,
+                    )
+                )
+                break
+        return tables
+
+    def cfa(self, pc: int) -> tuple[int, int] | None:
+        """The canonical frame address at ``pc`` as DWARF register number and offset in bytes; None if unknown."""
+        for table in self._frame_tables:
+            found = table.cfa(pc)
+            if isinstance(found, tuple):
+                return found
+        return None
+
+    def ranges(self, info: int, unit: int, offset: int, indexed: bool) -> Sequence[tuple[int, int]]:
+        """Ranges of a DW_AT_ranges attribute of unit ``unit`` of Info ``info``, in the order of the list."""
+        from inlinetrace.dwarf._lists import list_offset, range_list
+
+        holder = self.infos[info]
+        if indexed:
+            offset = list_offset(holder, unit, offset, False)
+        return range_list(holder, unit, offset)
+
+    def location_attribute(self, info: int, unit: int, value: int, indexed: bool) -> int:
+        """Offset of the location list that an attribute means: ``value`` itself or list number ``value``."""
+        from inlinetrace.dwarf._lists import list_offset
+
+        return list_offset(self.infos[info], unit, value, True) if indexed else value
+
+
+def no_debug_info(elf: ElfFile, what: str) -> InlineTraceError:
+    """The error for a file that has no DWARF, with what to do."""
+    from inlinetrace.errors import NotFoundError
+
+    build_id = elf.build_id.hex() if elf.build_id else "none"
+    return NotFoundError(
+        f"no DWARF here and no separate debug file found (build id {build_id}): {what}", path=elf.path
+    )
