@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--values", type=int, default=20_000, help="values to show without doubt with gcc (%(default)s)")
     p.add_argument("--clang-values", type=int, help="the same for each clang (default: a tenth of --values)")
     p.add_argument("--compiler", action="append", metavar="NAME", help="gcc, clang-19...; repeat for several")
-    p.add_argument("--flags", default="", help='restrict the flags: any of -O1 -O2 -O3 -Os -gdwarf-4 -gdwarf-5 -flto')
+    p.add_argument("--flags", default="", help="restrict the flags: any of -O1 -O2 -O3 -Os -gdwarf-4 -gdwarf-5 -flto")
     p.add_argument("--no-lto", action="store_true", help="leave out the programs with -flto")
     p.add_argument("--first-seed", type=int, default=1, metavar="N", help="seed of the first program (%(default)s)")
     p.add_argument("--programs", type=int, default=1_000_000, metavar="N", help="at most so many programs a compiler")

@@ -92,7 +92,9 @@ def run_compiler(arguments: Sequence[str], folder: Path) -> None:
         raise BuildError(f"{' '.join(arguments)}: {done.stderr.strip()[:500]}")
 
 
-def build(configuration: Configuration, sources: Sequence[str], objects: Sequence[str], output: str, folder: Path) -> None:
+def build(
+    configuration: Configuration, sources: Sequence[str], objects: Sequence[str], output: str, folder: Path
+) -> None:
     """Compile the traced sources and link them with objects that were compiled without optimisation."""
     command, flags = configuration.toolchain.command, configuration.flags
     traced = []

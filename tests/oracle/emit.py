@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.oracle.c_types import POOL_PAIRS, POOL_WORDS, TABLE_WORDS, CType, Kind, declarations
-from tests.oracle.generate import Block, Call, Function, Program, Statement, Text
+from tests.oracle.generate import Call, Function, Program, Statement, Text
 
 SECOND_UNIT_LINE = 5001
 EXIT_MISMATCH = 3
@@ -25,7 +25,7 @@ class Sources:
     traced: tuple[str, ...]
     model: str
     driver: str
-    call_lines: dict[int, Function]
+    call_lines: dict[int, str]
 
 
 def emit(program: Program, invocations: int) -> Sources:
@@ -36,7 +36,7 @@ def emit(program: Program, invocations: int) -> Sources:
         traced,
         _model(program, lines),
         _driver(program, invocations),
-        {line: call.callee for call, line in lines.items()},
+        {line: call.callee.name for call, line in lines.items()},
     )
 
 
@@ -52,7 +52,9 @@ def _traced_unit(program: Program, unit: int, lines: dict[Call, int]) -> str:
     if unit == 0:
         shared = "" if program.units == 2 else "static "
         out += [f"{shared}u64 state;", f"{shared}u64 store[8];", f"{shared}volatile u64 sink;"]
-        out.append("u64 traced_state(void) { u64 s = state; for (int i = 0; i < 8; i++) s = s * 31 + store[i]; return s; }")
+        out.append(
+            "u64 traced_state(void) { u64 s = state; for (int i = 0; i < 8; i++) s = s * 31 + store[i]; return s; }"
+        )
     else:
         out.append("extern u64 state, store[8]; extern volatile u64 sink;")
     for function in program.functions:
@@ -155,20 +157,20 @@ def _driver(program: Program, invocations: int) -> str:
         f"u64 pool[{POOL_WORDS}]; struct s16 pairs[{POOL_PAIRS}]; extern u64 table[{TABLE_WORDS}];",
         "FILE *oracle_log; u32 oracle_invocation; static u64 seed;",
         "extern u64 model_state(void), traced_state(void);",
-        "__attribute__((noinline)) void oracle_anchor(void) { __asm__ volatile (\"\"); }",
+        '__attribute__((noinline)) void oracle_anchor(void) { __asm__ volatile (""); }',
         "u64 opaque(u64 x) { return x * 0x9e3779b97f4a7c15ul ^ x >> 29; }",
         "static u64 word(void)",
         "{ seed ^= seed << 13; seed ^= seed >> 7; seed ^= seed << 17; return seed * 0x2545f4914f6cdd1dul; }",
         "static u64 pick(void)",
-        "{ u64 w = word(); switch (w >> 61) { case 0: return w & 15; case 1: return -(w & 15); case 2: return w & 0xffff;"
-        " case 3: return (u64)(s32)w; default: return w; } }",
+        "{ u64 w = word(); switch (w >> 61) { case 0: return w & 15; case 1: return -(w & 15);"
+        " case 2: return w & 0xffff; case 3: return (u64)(s32)w; default: return w; } }",
     ]
     for entry in program.entries:
         out += [f"extern {signature(entry, '')};", f"extern {signature(entry, 'm_')};"]
     out += [
         "int main(int argc, char **argv)",
         "{",
-        "\tif (argc != 3 || !(oracle_log = fopen(argv[1], \"wb\"))) return 2;",
+        '\tif (argc != 3 || !(oracle_log = fopen(argv[1], "wb"))) return 2;',
         "\tseed = strtoul(argv[2], 0, 0) * 2 + 1; word(); word();",
         f"\tfor (int i = 0; i < {POOL_WORDS}; i++) pool[i] = pick();",
         f"\tfor (int i = 0; i < {POOL_PAIRS}; i++) {{ pairs[i].a = pick(); pairs[i].b = (s64)pick(); }}",

@@ -39,7 +39,9 @@ def explain(seed: int, configuration: Configuration, invocations: int, reader: s
 
 
 def _parts(wrong: Wrong, times: int, shop: Workshop, binary: Path, dwarf: str) -> Iterator[str]:
-    where = f"{wrong.address:#x} {wrong.copy or wrong.function}, calls at lines {', '.join(map(str, wrong.lines)) or '-'}"
+    where = (
+        f"{wrong.address:#x} {wrong.copy or wrong.function}, calls at lines {', '.join(map(str, wrong.lines)) or '-'}"
+    )
     doubt = f", doubtful: {wrong.doubt}" if wrong.doubt else ""
     yield (
         f"=== {where}\n{wrong.parameter} [{wrong.location}{doubt}]: passed {wrong.expected}, shown {wrong.actual}"

@@ -354,7 +354,9 @@ class _Body:
         head = f"for (u32 {index.name} = 0; {index.name} < {bound}; {index.name}++)"
         if "(" in bound:
             # The bound is evaluated once, for the body may change what it is computed from.
-            head = f"for (u32 {index.name} = 0, n{self.locals} = {bound}; {index.name} < n{self.locals}; {index.name}++)"
+            head = (
+                f"for (u32 {index.name} = 0, n{self.locals} = {bound}; {index.name} < n{self.locals}; {index.name}++)"
+            )
         return [self.nested(head, prng.between(1, 2), 4)]
 
     def statement(self, depth: int = 0) -> list[Statement]:

@@ -15,6 +15,7 @@ from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.dwarf.locationlists import LocationParser
 from elftools.dwarf.ranges import BaseAddressEntry as RangeBase
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from tests.oracle.reader import Memory, Read, TracedParameter, TracedSite
 
@@ -44,11 +45,13 @@ class _Reader:
     def __init__(self, elf: ELFFile) -> None:
         self.dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
         self.lists = self.dwarf.location_lists()
-        self.ranges = self.dwarf.range_lists()
+        self.ranges: Any = self.dwarf.range_lists()
         self.locations = LocationParser(self.lists)
         table = elf.get_section_by_name(".symtab")
         self.symbols = {
-            s["st_value"]: s.name for s in (table.iter_symbols() if table else ()) if s["st_info"]["type"] == "STT_FUNC"
+            s["st_value"]: s.name
+            for s in (table.iter_symbols() if isinstance(table, SymbolTableSection) else ())
+            if s["st_info"]["type"] == "STT_FUNC"
         }
         self.frames = [e for e in self.dwarf.EH_CFI_entries() if isinstance(e, FDE)]
 
@@ -238,7 +241,7 @@ class _Machine:
         if not operations:
             raise Refused("no-location")
         name, args = operations[0].op_name, operations[0].args
-        if name == "DW_OP_regx" or name[9:].isdigit() and name.startswith("DW_OP_reg"):
+        if name == "DW_OP_regx" or (name[9:].isdigit() and name.startswith("DW_OP_reg")):
             number = args[0] if name == "DW_OP_regx" else int(name[9:])
             if size > 8:
                 raise Refused("vector-register" if number > 16 else "partly-described")
@@ -324,7 +327,7 @@ class _Machine:
     def call_frame(self) -> int:
         if self.cfa is None:
             raise Refused("no-frame-base")
-        return self.registers[self.cfa[0]] + self.cfa[1]
+        return self.registers[int(self.cfa[0])] + int(self.cfa[1])
 
 
 def _signed(value: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from inlinetrace.sites.model import Parameter, Site, Unavailable
-from inlinetrace.sites.reasons import Mark
-from inlinetrace.sites.values import decode_value
 from inlinetrace.elf.machine import X86_64
+from inlinetrace.sites.model import Parameter, Site
+from inlinetrace.sites.reasons import Mark, Unavailable
+from inlinetrace.sites.values import decode_value
 from inlinetrace.target import open_image
 from tests.oracle.reader import Memory, Read, TracedParameter, TracedSite
 
@@ -24,9 +24,7 @@ def call_lines(site: Site) -> tuple[int, ...]:
     names = [site.function, *(frame.function for frame in site.chain), site.container]
     calls = [site.call, *(frame.call for frame in site.chain)]
     return tuple(
-        call.line if call else 0
-        for call, name, around in zip(calls, names, names[1:], strict=False)
-        if name != around
+        call.line if call else 0 for call, name, around in zip(calls, names, names[1:], strict=False) if name != around
     )
 
 
@@ -65,7 +63,7 @@ def _reader(parameter: Parameter) -> Read:
         raw = location.read(registers, memory, bias)
         if isinstance(raw, Unavailable):
             return raw.reason.value
-        value = decode_value(raw, kind, True)
-        return value.reason.value if isinstance(value, Unavailable) else raw
+        value = decode_value(raw, kind)
+        return value.reason.value if isinstance(value, Unavailable) else bytes(raw[: kind.size])
 
     return read

@@ -41,7 +41,8 @@ class _IoVector(ctypes.Structure):
 class Tracee:
     """One traced child process, killed when it is left or when this process dies."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], stdout: int | None = None) -> None:
+        """Start the program, stopped before its first instruction; ``stdout`` is a file descriptor for its output."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._ptrace = self._libc.ptrace
         self._ptrace.restype = ctypes.c_long
@@ -68,7 +69,7 @@ class Tracee:
         self._memory = -1
         self.pid = os.fork()
         if self.pid == 0:
-            self._child(arguments)
+            self._child(arguments, stdout)
         try:
             _, status = os.waitpid(self.pid, 0)
             if not os.WIFSTOPPED(status):
@@ -79,10 +80,11 @@ class Tracee:
             self.close()
             raise
 
-    def _child(self, arguments: list[str]) -> None:
+    def _child(self, arguments: list[str], stdout: int | None) -> None:
         try:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
+            os.dup2(null if stdout is None else stdout, 1)
             self._libc.personality(_ADDR_NO_RANDOMIZE)
             self._ptrace(PTRACE_TRACEME, 0, None, None)
             os.execv(arguments[0], arguments)

@@ -38,12 +38,18 @@ def report(result: Result) -> str:
         if any(key[2] is lto for key in result.tallies):
             title = "with -flto, two units" if lto else "without LTO"
             parts.append(f"Values at inlined sites, {title}\n\n{_rates(result, lto, ('inlined',))}")
-            parts.append(f"Values at the entry of out-of-line copies, {title}\n\n{_rates(result, lto, ('out of line',))}")
+            parts.append(
+                f"Values at the entry of out-of-line copies, {title}\n\n{_rates(result, lto, ('out of line',))}"
+            )
     for compiler in compilers:
-        parts.append(f"{compiler}: values at inlined sites by what the rules say, without LTO\n\n{_kinds(result, compiler)}")
+        parts.append(
+            f"{compiler}: values at inlined sites by what the rules say, without LTO\n\n{_kinds(result, compiler)}"
+        )
     parts.append(f"Hits and calls, without LTO\n\n{_counts(result, compilers)}")
     if result.problems:
-        parts.append("Runs without result\n\n" + "\n".join(f"{n:5} {text}" for text, n in result.problems.most_common(20)))
+        parts.append(
+            "Runs without result\n\n" + "\n".join(f"{n:5} {text}" for text, n in result.problems.most_common(20))
+        )
     return "\n\n\n".join(parts) + "\n"
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from tests.oracle.compilers import Configuration, build, run_compiler
 from tests.oracle.emit import EXIT_MISMATCH, Sources, emit
 from tests.oracle.generate import Program, generate
-from tests.oracle.ptrace import TraceError, Tracee
+from tests.oracle.ptrace import Tracee, TraceError
 from tests.oracle.reader import TracedSite
 
 Reader = Callable[[Path], Sequence[TracedSite]]
@@ -95,7 +96,7 @@ def symbol(binary: Path, name: str) -> int:
     """The link-time address of a symbol."""
     with binary.open("rb") as stream:
         table = ELFFile(stream).get_section_by_name(".symtab")
-        found = table.get_symbol_by_name(name) if table else None
+        found = table.get_symbol_by_name(name) if isinstance(table, SymbolTableSection) else None
         if not found:
             raise TraceError(f"{binary.name} has no symbol {name}")
         return int(found[0]["st_value"])
@@ -116,9 +117,7 @@ def _trace(run: Run, arguments: list[str], anchor: int) -> None:
                 continue
             registers = tracee.registers()
             for hits, site in evaluators[address]:
-                values = tuple(
-                    p.reason if p.read is None else p.read(registers, read, bias) for p in site.parameters
-                )
+                values = tuple(p.reason if p.read is None else p.read(registers, read, bias) for p in site.parameters)
                 hits.append(Hit(site, invocation, values))
     if tracee.status == EXIT_MISMATCH:
         raise Discarded("the traced version computed something else than the model")
