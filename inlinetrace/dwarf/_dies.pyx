@@ -30,6 +30,7 @@ cdef struct Entry:
     uint64_t next            # offset behind the attributes: the first child, or the next sibling
     uint64_t name            # packed string reference
     uint64_t type            # key, valid if has_type
+    uint64_t origin          # key of the abstract origin, 0 without
     uint64_t byte_size
     uint64_t encoding
     uint64_t sibling
@@ -46,7 +47,7 @@ cdef struct Entry:
 
 
 class Prototype:
-    """Name and parameters of a function's entry: ``parameters`` has (key, name, type key) in order."""
+    """Name and parameters of a function's entry: ``parameters`` has (key, name, type key, origin key) in order."""
 
     __slots__ = ("decl_file", "decl_line", "external", "linkage_name", "name", "origin", "parameters", "return_type",
                  "unit", "variadic")
@@ -154,6 +155,9 @@ cdef class DieReader:
                 entry.has_type = True
                 if entry.type == 0xffffffffffffffffULL:
                     entry.missing_type = True
+            elif spec.attribute == 0x31:
+                read_form(&c, unit, spec.form, spec.implicit, &value)
+                entry.origin = self.target(info, &value, key)
             elif spec.attribute == 0x0b:
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 entry.byte_size = value.value
@@ -327,7 +331,7 @@ cdef class DieReader:
                     break
                 if entry.tag == 0x05:
                     parameters.append((top | pos, info.string(entry.name) if entry.has_name else None,
-                                       entry.type if entry.has_type else 0))
+                                       entry.type if entry.has_type else 0, entry.origin))
                 elif entry.tag == 0x18:
                     result.variadic = True
                 elif entry.tag == 0x0b or entry.tag == 0x1d:

@@ -1,0 +1,118 @@
+"""Prototypes: what a function is called and takes, whichever of its entries one starts from.
+
+A copy refers to the abstract instance, that one perhaps to a declaration or, after link-time optimisation, to an entry
+of another unit. The chain of these entries is one Function; its parameters are those of the entry that names them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inlinetrace.dwarf.info import MISSING
+from inlinetrace.sites.model import CallSite, Encoding, TypeName
+
+if TYPE_CHECKING:
+    from inlinetrace.dwarf.info import DebugInfo, Unit
+
+_MAX_CHAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function as its prototype says it; ``index_of`` maps the keys of parameter entries to positions.
+
+    ``key`` is that of the entry at the end of the chain, the same for all copies that are of one definition.
+    """
+
+    key: int
+    name: str
+    return_type: str
+    parameters: tuple[tuple[str, TypeName], ...]
+    index_of: dict[int, int]
+    variadic: bool
+    declared: CallSite | None
+    missing: bool
+
+
+class Functions:
+    """Makes Functions and TypeNames from keys of entries; each is made once."""
+
+    def __init__(self, dwarf: DebugInfo) -> None:
+        self._dwarf = dwarf
+        self._functions: dict[int, Function] = {}
+        self._types: dict[int, TypeName] = {}
+
+    def function(self, key: int) -> Function:
+        """The Function that the entry ``key`` belongs to. Raises FormatError for an entry that cannot be read."""
+        known = self._functions.get(key)
+        if known is None:
+            known = self._functions[key] = self._read(key)
+        return known
+
+    def _read(self, key: int) -> Function:
+        levels = []
+        current = key
+        missing = False
+        for _ in range(_MAX_CHAIN):
+            if current == MISSING:
+                missing = True
+                break
+            levels.append((current, self._dwarf.dies.prototype(current)))
+            current = levels[-1][1].origin
+            if not current:
+                break
+        name = next((level.name for _, level in levels if level.name), None)
+        described = [level for _, level in levels if any(parameter[1] for parameter in level.parameters)]
+        chosen = described[-1] if described else (levels[0][1] if levels else None)
+        if chosen is None or not levels:
+            return Function(key, name or "", "", (), {}, False, None, True)
+        index_of = {parameter[0]: position for position, parameter in enumerate(chosen.parameters)}
+        for _, level in levels:
+            for position, (parameter_key, _, _, origin) in enumerate(level.parameters):
+                if parameter_key not in index_of and origin in index_of:
+                    index_of[parameter_key] = index_of[origin]
+                elif parameter_key not in index_of and not origin and len(level.parameters) == len(chosen.parameters):
+                    # a declaration and its definition list the same parameters
+                    index_of[parameter_key] = position
+        parameters = tuple(
+            (parameter_name or f"arg{position}", self.type_name(type_key))
+            for position, (_, parameter_name, type_key, _) in enumerate(chosen.parameters)
+        )
+        returns = next((level.return_type for _, level in levels if level.return_type), 0)
+        located = next(((entry, level) for entry, level in levels if level.decl_line), None)
+        return Function(
+            levels[-1][0],
+            name or "",
+            self._dwarf.dies.type_text(returns),
+            parameters,
+            index_of,
+            any(level.variadic for _, level in levels),
+            self._declared(*located) if located else None,
+            missing and not name,
+        )
+
+    def _declared(self, key: int, prototype: object) -> CallSite | None:
+        unit = self._dwarf.unit_of(key)
+        if unit is None:
+            return None
+        return call_site(self._dwarf, unit, prototype.decl_file, prototype.decl_line, 0)  # type: ignore[attr-defined]
+
+    def type_name(self, key: int) -> TypeName:
+        """The TypeName of the type entry ``key``; key 0 is void."""
+        known = self._types.get(key)
+        if known is None:
+            dies = self._dwarf.dies
+            size, encoding, signed = (0, "other", False) if key == MISSING else dies.type_shape(key)
+            known = self._types[key] = TypeName(dies.type_text(key), size, Encoding(encoding), signed, key)
+        return known
+
+
+def call_site(dwarf: DebugInfo, unit: Unit, file: int, line: int, column: int) -> CallSite | None:
+    """A source position by the numbers that an entry of ``unit`` has for it; None where the line is unknown."""
+    if not line:
+        return None
+    lines = dwarf.lines(unit)
+    # file number 0 means "no file" before DWARF 5
+    named = lines is not None and (file or lines.version >= 5)
+    return CallSite(lines.file_name(file) if lines is not None and named else None, line, column)

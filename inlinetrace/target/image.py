@@ -1,0 +1,107 @@
+"""A file to list: the program with its symbols and code, and the file with its DWARF.
+
+>>> image = open_image("vmlinux")
+>>> for site in image.sites(["vfs_llseek"]): print(hex(site.address), site.symbol)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from inlinetrace.dwarf.info import DebugInfo, no_debug_info
+from inlinetrace.elf.debugfile import DEFAULT_ROOTS, Attempt, find_alternate_file, find_debug_file
+from inlinetrace.elf.file import ElfFile
+from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
+
+if TYPE_CHECKING:
+    from inlinetrace.elf.sections import Section
+    from inlinetrace.sites.model import Site
+    from inlinetrace.sites.reasons import Mark
+
+
+class Image:
+    """One kernel image, module or user program, opened with open_image.
+
+    ``tried`` are the places where its DWARF was looked for, ``alternate_missing`` names the supplementary file (dwz)
+    that is referred to and not there.
+    """
+
+    def __init__(
+        self, program: ElfFile, debug: ElfFile, alternate: ElfFile | None, tried: Sequence[Attempt], module: str | None
+    ) -> None:
+        self.program = program
+        self.debug = debug
+        self.alternate = alternate
+        self.tried = tuple(tried)
+        self.module = module
+        self._functions: dict[tuple[int, int], object] = {}
+
+    @property
+    def path(self) -> str:
+        """Path of the program."""
+        return self.program.path
+
+    @cached_property
+    def dwarf(self) -> DebugInfo:
+        """The DWARF."""
+        return DebugInfo(self.debug, program=self.program, alternate=self.alternate)
+
+    @cached_property
+    def reader(self) -> DwarfSites:
+        """The reader of the sites."""
+        return DwarfSites(self.dwarf, self, module=self.module)
+
+    def select(self, patterns: Sequence[str] = ("*",), *, inside: bool = False) -> Selection:
+        """What matches; see DwarfSites.select."""
+        return self.reader.select(patterns, inside=inside)
+
+    def sites(self, patterns: Sequence[str] = ("*",)) -> Iterator[Site]:
+        """All sites and out-of-line copies of the functions that match one of ``patterns`` (shell globs)."""
+        return self.reader.build(self.select(patterns).rows)
+
+    @cached_property
+    def _symbols_file(self) -> ElfFile:
+        """The file with the fuller symbol table: a stripped program has none, its debug file has."""
+        return self.debug if self.debug.section(".symtab") is not None else self.program
+
+    def place(self, address: int) -> Place:
+        """Section and symbol of a link-time address."""
+        elf = self._symbols_file
+        section = self.program.section_at(address) or elf.section_at(address)
+        found = elf.symbols().lookup(address, section.index if section and elf.relocatable else None)
+        symbol, offset = (found[0].name, found[1]) if found else (None, None)
+        if section is None:
+            return Place(None, None, symbol, offset)
+        return Place(section.name, address - section.address, symbol, offset)
+
+    def code_section(self, address: int) -> Section | None:
+        """The section with the instructions at ``address``, if the file at hand has its contents."""
+        section = self.program.section_at(address)
+        return section if section is not None and section.executable and not section.nobits else None
+
+    def is_jump_target(self, address: int) -> bool | None:
+        """Whether an instruction jumps to ``address``; None where the code is not at hand."""
+        return None
+
+    def marks(self, address: int, ranges: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
+        """What the code says of how often a site is hit."""
+        return ()
+
+
+def open_image(
+    path: str | os.PathLike[str], *, roots: Sequence[str] = DEFAULT_ROOTS, module: str | None = None
+) -> Image:
+    """Open a program and find its DWARF, in it or in a separate debug file below ``roots``.
+
+    ``module`` is the module's name if it is one. Raises NotFoundError if there is no DWARF, MismatchError if the only
+    debug file is one of another build, and what ElfFile.open raises.
+    """
+    program = ElfFile.open(path)
+    search = find_debug_file(program, roots)
+    if search.file is None:
+        raise no_debug_info(program, "build with -g, or install the package with the debug symbols")
+    alternate = find_alternate_file(search.file, roots)
+    return Image(program, search.file, alternate.file, (*search.tried, *alternate.tried), module)
