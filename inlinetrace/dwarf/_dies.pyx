@@ -206,6 +206,11 @@ cdef class DieReader:
                 depth += 1
         return pos
 
+    def forget(self):
+        """Drop the texts and shapes of types that are kept."""
+        self.texts.clear()
+        self.shapes.clear()
+
     def die(self, uint64_t key):
         """All attributes of one entry: (tag, {attribute: (class, value)}, offset of its first child or None).
 

@@ -1,14 +1,25 @@
 # cython: language_level=3
 from libc.stdint cimport uint64_t
 
+from inlinetrace.dwarf._forms cimport UnitHeader
+from inlinetrace.dwarf._units cimport Info
+
 cdef struct Entry:
     uint64_t begin, end          # addresses
     uint64_t begin_view, end_view
     uint64_t expression          # offset of the operations in the section of the list
     uint64_t length
-    bint is_default              # DW_LLE_default_location
+    int is_default               # 1 for DW_LLE_default_location, 2 for a view pair that bounds the next entry
 
 cdef struct Entries:
     Entry* items
     uint64_t count
     uint64_t capacity
+
+cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t views, Entries* out,
+                        uint64_t* error_at) noexcept nogil
+cdef int read_ranges(Info info, UnitHeader* unit, uint64_t offset, Entries* out, uint64_t* error_at) noexcept nogil
+cdef int resolve_list(Info info, UnitHeader* unit, uint64_t index, bint locations, uint64_t* offset) noexcept nogil
+cdef raise_list_error(Info info, int error, bint v5, bint locations, uint64_t offset)
+cdef tuple find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
+                     uint64_t view, object move)

@@ -17,7 +17,7 @@ cdef enum:
     ERR_MEMORY = -1
     ERR_INDEX = 32
     ERR_ENTRY = 33
-    ERR_VIEWS = 34
+    ERR_LIST = 34
     # Labels further apart than this are never one label that gcc left before alignment padding.
     PADDING = 16
 
@@ -98,7 +98,7 @@ cdef int _next(Info info, UnitHeader* unit, Cursor* c, bint v5, bint locations, 
         entry.begin = base[0] + (read_uint(c, 4) if unit.version < 5 else read_uleb(c))
         entry.end = base[0] + (read_uint(c, 4) if unit.version < 5 else read_uleb(c))
     elif kind == 5:                           # default_location
-        entry.is_default = True
+        entry.is_default = 1
         entry.end = 0xffffffffffffffffULL
     elif kind == 7:                           # start_end
         entry.begin = read_uint(c, unit.address_size)
@@ -118,7 +118,7 @@ cdef int _next(Info info, UnitHeader* unit, Cursor* c, bint v5, bint locations, 
     return 0
 
 
-cdef int _read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t views, Entries* out,
+cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t views, Entries* out,
                          uint64_t* error_at) noexcept nogil:
     cdef bint v5 = unit.version >= 5
     cdef bint split = unit.is_dwo and not v5
@@ -166,11 +166,13 @@ cdef int _read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t 
     return error
 
 
-cdef _raise(Info info, int error, bint v5, bint locations, uint64_t offset):
+cdef raise_list_error(Info info, int error, bint v5, bint locations, uint64_t offset):
     if error == ERR_MEMORY:
         raise MemoryError
     if error == ERR_INDEX:
         text = "an address index leads outside of .debug_addr"
+    elif error == ERR_LIST:
+        text = "a list index leads outside of the section"
     elif error == ERR_ENTRY:
         text = "a list entry is of a kind that DWARF does not define"
     else:
@@ -182,31 +184,17 @@ cdef _raise(Info info, int error, bint v5, bint locations, uint64_t offset):
     raise FormatError(text, path=info.path, section=section + (".dwo" if info.is_dwo else ""), offset=offset)
 
 
-cdef int _list_offset(UnitHeader* unit, const uint8_t[::1] section, uint64_t base, uint64_t index, bint swap,
-                      uint64_t* offset) noexcept nogil:
-    """Offset of list number ``index`` (DW_FORM_loclistx, DW_FORM_rnglistx)."""
+cdef int resolve_list(Info info, UnitHeader* unit, uint64_t index, bint locations, uint64_t* offset) noexcept nogil:
+    """Section offset of list number ``index`` of a unit (DW_FORM_loclistx, DW_FORM_rnglistx)."""
+    cdef const uint8_t[::1] section = info.loclists if locations else info.rnglists
+    cdef uint64_t base = unit.loclists_base if locations else unit.rnglists_base
     cdef uint64_t size = section.shape[0]
     cdef Cursor c
     if index >= size or base > size:
-        return ERR_INDEX
-    c = make_cursor(&section[0], base + index * unit.offset_size, size, swap)
+        return ERR_LIST
+    c = make_cursor(&section[0], base + index * unit.offset_size, size, info.swap)
     offset[0] = base + read_uint(&c, unit.offset_size)
     return c.error
-
-
-def list_offset(Info info, Py_ssize_t unit_index, uint64_t index, bint locations):
-    """Section offset of list number ``index`` of a unit: DW_FORM_loclistx (``locations``) or DW_FORM_rnglistx."""
-    cdef UnitHeader* unit = &info.headers[unit_index]
-    cdef uint64_t offset = 0
-    cdef int error
-    if locations:
-        error = _list_offset(unit, info.loclists, unit.loclists_base, index, info.swap, &offset)
-    else:
-        error = _list_offset(unit, info.rnglists, unit.rnglists_base, index, info.swap, &offset)
-    if error:
-        raise FormatError(f"list index {index} leads outside of the section", path=info.path,
-                          section=".debug_loclists" if locations else ".debug_rnglists", offset=unit.loclists_base)
-    return offset
 
 
 def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views=0):
@@ -222,9 +210,9 @@ def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t vi
     cdef const uint8_t[::1] section = info.loclists if unit.version >= 5 else info.locations
     memset(&found, 0, sizeof(found))
     try:
-        error = _read_locations(info, unit, offset, views, &found, &at)
+        error = read_locations(info, unit, offset, views, &found, &at)
         if error:
-            _raise(info, error, unit.version >= 5, True, at)
+            raise_list_error(info, error, unit.version >= 5, True, at)
         result = []
         for i in range(found.count):
             e = &found.items[i]
@@ -235,59 +223,54 @@ def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t vi
         free(found.items)
 
 
-def live_entry(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views, uint64_t pc, uint64_t view,
-               move=None):
-    """Find the entry of a location list that is live at (``pc``, ``view``).
+cdef tuple find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
+                     uint64_t view, object move):
+    """Find the entry of a location list that is live at (``pc``, ``view``); ``found`` is reused by the caller.
 
     An entry is live if (begin, begin view) <= (pc, view) < (end, end view). Without view pairs the views of all labels
     are 0 and so is the one that counts. ``move``, if given, is called with a label's (address, view) that might have
-    been left before alignment padding and returns the address it belongs to. Returns (expression bytes, empty, entries)
-    where ``empty`` tells that the entry's range has no bytes, or None if none is live.
+    been left before alignment padding and returns the address it belongs to. Returns (expression bytes, empty) where
+    ``empty`` tells that the entry's range has no bytes, or None if none is live.
     """
-    cdef Entries found
     cdef uint64_t at = 0, i, begin, end
     cdef Entry* e
-    cdef int error
-    cdef UnitHeader* unit = &info.headers[unit_index]
+    cdef Entry* default = NULL
+    cdef const uint8_t* data
     cdef const uint8_t[::1] section = info.loclists if unit.version >= 5 else info.locations
-    cdef Py_ssize_t default = -1
-    memset(&found, 0, sizeof(found))
-    try:
-        error = _read_locations(info, unit, offset, views, &found, &at)
-        if error:
-            _raise(info, error, unit.version >= 5, True, at)
-        for i in range(found.count):
-            e = &found.items[i]
-            if e.is_default:
-                default = <Py_ssize_t>i
-                continue
-            if e.begin > pc or e.end + PADDING < pc:
-                continue
-            begin = e.begin
-            end = e.end
-            if move is not None and views:
-                if begin + PADDING > pc:
-                    begin = move(begin, e.begin_view)
-                if end + PADDING > pc and end <= pc:
-                    end = move(end, e.end_view)
-            if views == 0 and e.begin_view == 0 and e.end_view == 0:
-                if not begin <= pc < end:
-                    continue
-            elif not ((begin < pc or (begin == pc and e.begin_view <= view))
-                      and (pc < end or (pc == end and view < e.end_view))):
-                continue
-            return bytes(section[e.expression:e.expression + e.length]), begin == end, found.count
-        if default >= 0:
-            e = &found.items[default]
-            return bytes(section[e.expression:e.expression + e.length]), False, found.count
+    cdef int error = read_locations(info, unit, offset, views, found, &at)
+    if error:
+        raise_list_error(info, error, unit.version >= 5, True, at)
+    if found.count == 0:
         return None
-    finally:
-        free(found.items)
+    data = &section[0]
+    for i in range(found.count):
+        e = &found.items[i]
+        if e.is_default:
+            default = e
+            continue
+        if e.begin > pc or e.end + PADDING < pc:
+            continue
+        begin = e.begin
+        end = e.end
+        if views and move is not None:
+            if begin + PADDING > pc:
+                begin = move(begin, e.begin_view)
+            if end + PADDING > pc and end <= pc:
+                end = move(end, e.end_view)
+        if views == 0 and e.begin_view == 0 and e.end_view == 0:
+            if not begin <= pc < end:
+                continue
+        elif not ((begin < pc or (begin == pc and e.begin_view <= view))
+                  and (pc < end or (pc == end and view < e.end_view))):
+            continue
+        return (<bytes>data[e.expression:e.expression + e.length], begin == end)
+    if default != NULL:
+        return (<bytes>data[default.expression:default.expression + default.length], False)
+    return None
 
 
-def range_list(Info info, Py_ssize_t unit_index, uint64_t offset):
-    """Ranges of the list at ``offset`` as (begin, end) addresses in the order of the list, empty ones too."""
-    cdef UnitHeader* unit = &info.headers[unit_index]
+cdef int read_ranges(Info info, UnitHeader* unit, uint64_t offset, Entries* out, uint64_t* error_at) noexcept nogil:
+    """Read a range list; 0, or an error whose place is ``error_at``."""
     cdef bint v5 = unit.version >= 5
     cdef const uint8_t[::1] section = info.rnglists if v5 else info.ranges
     cdef uint64_t size = section.shape[0]
@@ -298,14 +281,15 @@ def range_list(Info info, Py_ssize_t unit_index, uint64_t offset):
     cdef int error = 0
     if not v5:
         offset += unit.ranges_base
+    out.count = 0
     c = make_cursor(&section[0] if size else NULL, offset, size, info.swap)
-    result = []
     while not c.error:
         error = _next(info, unit, &c, v5, False, &base, &entry, &is_entry, &done)
         if error or c.error or done:
             break
         if is_entry:
-            result.append((entry.begin, entry.end))
-    if error or c.error:
-        _raise(info, error if error else c.error, v5, False, c.pos if error else c.error_at)
-    return result
+            error = _append(out, &entry)
+            if error:
+                break
+    error_at[0] = c.pos if error else c.error_at
+    return error if error else c.error

@@ -3,32 +3,39 @@
 
 A record is named by its *id*: number of the chunk in the top 32 bits, index in the chunk below.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memset
 
-from inlinetrace.dwarf._forms cimport STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR
+from inlinetrace.dwarf._forms cimport STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR, UnitHeader
+from inlinetrace.dwarf._lists cimport (
+    Entries, Entry, find_live, raise_list_error, read_locations, read_ranges, resolve_list,
+)
 from inlinetrace.dwarf._scan cimport (
-    ABSTRACT, ALT_ORIGIN, DECLARATION, EXTERNAL, HAS_ENTRY, HAS_LOW, HAS_RANGES, HAS_VIEW, LIST_INDEX, NO_PARENT,
-    NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
+    ABSTRACT, ALT_ORIGIN, DECLARATION, EXTERNAL, HAS_ENTRY, HAS_LOW, HAS_RANGES, LIST_INDEX, LOC_BYTES, LOC_EXPRESSION,
+    LOC_LIST, LOC_LIST_INDEX, LOC_SINT, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
 )
 from inlinetrace.dwarf._units cimport Info
 
 from array import array
 
 
-class SiteEntry:
-    """One DW_TAG_inlined_subroutine; addresses in bytes, None where absent, ``origin`` a section offset."""
+cdef class SiteEntry:
+    """One DW_TAG_inlined_subroutine; ``origin`` is a section offset, parents are ids or -1."""
 
-    __slots__ = ("alternate_origin", "call_column", "call_file", "call_line", "die", "entry_pc", "high_pc", "low_pc",
-                 "origin", "parent_function", "parent_site", "ranges", "ranges_indexed", "unit", "view")
+    cdef readonly uint64_t die, origin, address
+    cdef readonly uint32_t unit, view, call_file, call_line, call_column
+    cdef readonly int64_t parent_site, parent_function
+    cdef readonly bint has_entry, has_address, alternate_origin
 
 
-class FunctionEntry:
+cdef class FunctionEntry:
     """One DW_TAG_subprogram; ``frame_base`` is the bytes of its expression, ``origin`` 0 where it has none."""
 
-    __slots__ = ("abstract", "alternate_origin", "declaration", "die", "entry_pc", "external", "frame_base", "high_pc",
-                 "id", "linkage_name", "low_pc", "name", "origin", "ranges", "ranges_indexed", "unit")
+    cdef readonly uint64_t id, die, origin, address
+    cdef readonly uint32_t unit
+    cdef readonly bint has_address, alternate_origin, declaration, abstract, external
+    cdef readonly object name, linkage_name, frame_base
 
 
 cdef int _compare(const void* a, const void* b) noexcept nogil:
@@ -53,29 +60,22 @@ cdef class Records:
 
     cdef readonly Info info
     cdef readonly list chunks
-    cdef uint32_t* chunk_of                  # unit -> chunk
+    cdef Entries scratch
 
     def __cinit__(self, Info info, list chunks):
-        cdef Py_ssize_t unit, number
-        cdef Chunk chunk
+        expected = 0
         self.info = info
         self.chunks = chunks
-        self.chunk_of = <uint32_t*>malloc(max(info.count, 1) * sizeof(uint32_t))
-        if self.chunk_of == NULL:
-            raise MemoryError
-        expected = 0
-        for number, part in enumerate(chunks):
-            chunk = part
-            if chunk.first_unit != expected:
+        memset(&self.scratch, 0, sizeof(self.scratch))
+        for part in chunks:
+            if (<Chunk>part).first_unit != expected:
                 raise ValueError("the chunks are not those of all units in order")
-            for unit in range(chunk.first_unit, chunk.last_unit):
-                self.chunk_of[unit] = <uint32_t>number
-            expected = chunk.last_unit
+            expected = (<Chunk>part).last_unit
         if expected != info.count:
             raise ValueError("the chunks are not those of all units in order")
 
     def __dealloc__(self):
-        free(self.chunk_of)
+        free(self.scratch.items)
 
     @property
     def site_count(self):
@@ -283,11 +283,93 @@ cdef class Records:
             raise IndexError(id_)
         return <Chunk>self.chunks[id_ >> 32]
 
+    cdef int ranges_into(self, uint32_t unit, uint64_t ranges, uint32_t flags, Entries* found) except -1:
+        cdef UnitHeader* header = &self.info.headers[unit]
+        cdef uint64_t at = 0
+        cdef int error = 0
+        if flags & LIST_INDEX:
+            error = resolve_list(self.info, header, ranges, False, &ranges)
+            at = ranges
+        if not error:
+            error = read_ranges(self.info, header, ranges, found, &at)
+        if error:
+            raise_list_error(self.info, error, header.version >= 5, False, at)
+        return 0
+
+    cdef int first_address(self, uint32_t unit, uint64_t entry, uint64_t low, uint64_t ranges, uint32_t flags,
+                           uint64_t* address) except -1:
+        """Entry address, else low_pc, else the start of the first range that is not empty; 0 if there is none."""
+        cdef uint64_t i
+        if flags & HAS_ENTRY:
+            address[0] = entry
+            return 1
+        if flags & HAS_LOW and not flags & HAS_RANGES:
+            address[0] = low
+            return 1
+        if not flags & HAS_RANGES:
+            return 0
+        self.ranges_into(unit, ranges, flags, &self.scratch)
+        for i in range(self.scratch.count):
+            if self.scratch.items[i].begin < self.scratch.items[i].end:
+                address[0] = self.scratch.items[i].begin
+                return 1
+        if self.scratch.count:
+            address[0] = self.scratch.items[0].begin
+            return 1
+        return 0
+
+    def addresses(self, list ids, bint of_sites):
+        """Address of each site or function; all ones for one that has none ("Q" array)."""
+        cdef Chunk chunk
+        cdef uint64_t i, address
+        cdef SiteRecord* s
+        cdef FunctionRecord* f
+        cdef uint64_t[::1] out
+        cdef Py_ssize_t position = 0
+        result = array("Q", bytes(8 * len(ids)))
+        out = result
+        for id_ in ids:
+            chunk = self.chunk_for(id_)
+            i = <uint64_t>id_ & 0xffffffff
+            address = 0xffffffffffffffffULL
+            if of_sites:
+                if i >= chunk.site_count:
+                    raise IndexError(id_)
+                s = &chunk.sites[i]
+                self.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &address)
+            else:
+                if i >= chunk.function_count:
+                    raise IndexError(id_)
+                f = &chunk.functions[i]
+                self.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &address)
+            out[position] = address
+            position += 1
+        return result
+
+    def ranges(self, uint64_t id_, bint of_site):
+        """Ranges of a site or function as (begin, end) addresses in the order of the file, empty ones too."""
+        cdef Chunk chunk = self.chunk_for(id_)
+        cdef uint64_t i = id_ & 0xffffffff, low, high, where
+        cdef uint32_t flags, unit
+        if i >= (chunk.site_count if of_site else chunk.function_count):
+            raise IndexError(id_)
+        if of_site:
+            flags, unit, where = chunk.sites[i].flags, chunk.sites[i].unit, chunk.sites[i].ranges
+            low, high = chunk.sites[i].low, chunk.sites[i].high
+        else:
+            flags, unit, where = chunk.functions[i].flags, chunk.functions[i].unit, chunk.functions[i].ranges
+            low, high = chunk.functions[i].low, chunk.functions[i].high
+        if flags & HAS_RANGES:
+            self.ranges_into(unit, where, flags, &self.scratch)
+            return [(self.scratch.items[i].begin, self.scratch.items[i].end) for i in range(self.scratch.count)]
+        return [(low, high)] if flags & HAS_LOW else []
+
     def site(self, uint64_t id_):
-        """The SiteEntry with this id."""
+        """The SiteEntry with this id. Raises FormatError for a range list that cannot be read."""
         cdef Chunk chunk = self.chunk_for(id_)
         cdef uint64_t i = id_ & 0xffffffff
         cdef SiteRecord* s
+        cdef SiteEntry entry
         if i >= chunk.site_count:
             raise IndexError(id_)
         s = &chunk.sites[i]
@@ -296,27 +378,39 @@ cdef class Records:
         entry.unit = s.unit
         entry.origin = s.origin
         entry.alternate_origin = s.flags & ALT_ORIGIN != 0
-        entry.entry_pc = s.entry if s.flags & HAS_ENTRY else None
-        entry.low_pc = s.low if s.flags & HAS_LOW else None
-        entry.high_pc = s.high if s.flags & HAS_LOW else None
-        entry.ranges = s.ranges if s.flags & HAS_RANGES else None
-        entry.ranges_indexed = s.flags & LIST_INDEX != 0
+        entry.has_entry = s.flags & HAS_ENTRY != 0
+        entry.has_address = self.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &entry.address)
         entry.view = s.view
         entry.call_file = s.call_file
         entry.call_line = s.call_line
         entry.call_column = s.call_column
-        entry.parent_site = entry.parent_function = None
+        entry.parent_site = entry.parent_function = -1
         if s.parent >= 0:
-            entry.parent_site = (id_ & ~0xffffffffULL) | <uint64_t>s.parent
+            entry.parent_site = <int64_t>((id_ & ~0xffffffffULL) | <uint64_t>s.parent)
         elif s.parent != <int32_t>NO_PARENT:
-            entry.parent_function = (id_ & ~0xffffffffULL) | <uint64_t>(-1 - s.parent)
+            entry.parent_function = <int64_t>((id_ & ~0xffffffffULL) | <uint64_t>(-1 - s.parent))
         return entry
+
+    def root(self, uint64_t id_):
+        """Id of the function that contains the site, -1 if none does."""
+        cdef Chunk chunk = self.chunk_for(id_)
+        cdef uint64_t i = id_ & 0xffffffff
+        cdef int32_t parent
+        if i >= chunk.site_count:
+            raise IndexError(id_)
+        parent = chunk.sites[i].parent
+        while parent >= 0:
+            parent = chunk.sites[parent].parent
+        if parent == <int32_t>NO_PARENT:
+            return -1
+        return <int64_t>((id_ & ~0xffffffffULL) | <uint64_t>(-1 - parent))
 
     def function(self, uint64_t id_):
         """The FunctionEntry with this id; its names are those of its own entry."""
         cdef Chunk chunk = self.chunk_for(id_)
         cdef uint64_t i = id_ & 0xffffffff
         cdef FunctionRecord* f
+        cdef FunctionEntry entry
         if i >= chunk.function_count:
             raise IndexError(id_)
         f = &chunk.functions[i]
@@ -328,39 +422,92 @@ cdef class Records:
         entry.linkage_name = self.info.string(f.linkage_name) if f.linkage_name >> STR_SHIFT != STR_NONE else None
         entry.origin = f.origin
         entry.alternate_origin = f.flags & ALT_ORIGIN != 0
-        entry.entry_pc = f.entry if f.flags & HAS_ENTRY else None
-        entry.low_pc = f.low if f.flags & HAS_LOW else None
-        entry.high_pc = f.high if f.flags & HAS_LOW else None
-        entry.ranges = f.ranges if f.flags & HAS_RANGES else None
-        entry.ranges_indexed = f.flags & LIST_INDEX != 0
+        entry.has_address = self.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &entry.address)
         entry.frame_base = bytes(self.info.info[f.frame_base:f.frame_base + f.frame_base_length])
         entry.declaration = f.flags & DECLARATION != 0
         entry.abstract = f.flags & ABSTRACT != 0
         entry.external = f.flags & EXTERNAL != 0
         return entry
 
-    def parameters(self, uint64_t id_, bint of_site):
-        """Parameters of a site or function: (die, origin, kind, value, views) in the order of the file.
+    def parameters(self, uint64_t id_, bint of_site, uint64_t pc, uint64_t view, move=None):
+        """What each parameter of a site or function is at (``pc``, ``view``): (origin, kind, value, empty).
 
-        ``kind`` is 0 no location, 1 expression (``value``: its bytes), 2 offset of a list, 3 index of a list,
-        4 unsigned or 5 signed constant, 6 constant bytes. An origin in the supplementary file has bit 63 set.
+        ``origin`` is the offset of the prototype's entry (its own if it has no origin); one in the supplementary file
+        has bit 63 set. ``kind`` is 0 no location, 1 a single expression, 2 the expression of the list entry that is
+        live, 3 a list of which no entry is live, 4 unsigned or 5 signed constant, 6 constant bytes; ``value`` is the
+        expression, the constant, or None. ``empty``: the live entry's range has no bytes. ``move`` as in
+        find_live. Raises FormatError for a list that cannot be read.
         """
         cdef Chunk chunk = self.chunk_for(id_)
-        cdef uint64_t i = id_ & 0xffffffff
+        cdef uint64_t i = id_ & 0xffffffff, offset = 0
         cdef uint32_t number
         cdef ParameterRecord* p
+        cdef UnitHeader* unit
+        cdef tuple live
+        cdef int error
         if i >= (chunk.site_count if of_site else chunk.function_count):
             raise IndexError(id_)
         number = chunk.sites[i].first if of_site else chunk.functions[i].first
+        unit = &self.info.headers[chunk.sites[i].unit if of_site else chunk.functions[i].unit]
         result = []
         while number != <uint32_t>NONE32:
             p = &chunk.parameters[number]
-            if p.kind == 1 or p.kind == 6:
-                value = bytes(self.info.info[p.value:p.value + p.length])
-            elif p.kind == 5:
-                value = <long long>p.value
-            else:
-                value = p.value
-            result.append((p.die, p.origin, p.kind, value, p.views))
             number = p.next
+            origin = p.origin if p.origin else p.die
+            if p.kind == LOC_LIST or p.kind == LOC_LIST_INDEX:
+                offset = p.value
+                if p.kind == LOC_LIST_INDEX:
+                    error = resolve_list(self.info, unit, offset, True, &offset)
+                    if error:
+                        raise_list_error(self.info, error, unit.version >= 5, True, unit.loclists_base)
+                live = find_live(self.info, unit, &self.scratch, offset, p.views, pc, view, move)
+                if live is None:
+                    result.append((origin, 3, None, False))
+                else:
+                    result.append((origin, 2, live[0], live[1]))
+            elif p.kind == LOC_EXPRESSION:
+                result.append((origin, 1, <bytes>self.info.data[p.value:p.value + p.length], False))
+            elif p.kind == LOC_BYTES:
+                result.append((origin, 6, <bytes>self.info.data[p.value:p.value + p.length], False))
+            elif p.kind == LOC_SINT:
+                result.append((origin, 5, <int64_t>p.value, False))
+            elif p.kind == LOC_UINT:
+                result.append((origin, 4, p.value, False))
+            else:
+                result.append((origin, 0, None, False))
+        return result
+
+    def location_lists(self, uint64_t id_, bint of_site):
+        """Entries of every location list of a record: (origin, [(begin, view, end, view, expression bytes)])."""
+        cdef Chunk chunk = self.chunk_for(id_)
+        cdef uint64_t i = id_ & 0xffffffff, offset = 0, at = 0, j
+        cdef uint32_t number
+        cdef ParameterRecord* p
+        cdef UnitHeader* unit
+        cdef Entry* e
+        cdef int error
+        cdef const uint8_t[::1] section
+        if i >= (chunk.site_count if of_site else chunk.function_count):
+            raise IndexError(id_)
+        number = chunk.sites[i].first if of_site else chunk.functions[i].first
+        unit = &self.info.headers[chunk.sites[i].unit if of_site else chunk.functions[i].unit]
+        section = self.info.loclists if unit.version >= 5 else self.info.locations
+        result = []
+        while number != <uint32_t>NONE32:
+            p = &chunk.parameters[number]
+            number = p.next
+            if p.kind != LOC_LIST and p.kind != LOC_LIST_INDEX:
+                continue
+            offset = p.value
+            error = resolve_list(self.info, unit, offset, True, &offset) if p.kind == LOC_LIST_INDEX else 0
+            if not error:
+                error = read_locations(self.info, unit, offset, p.views, &self.scratch, &at)
+            if error:
+                raise_list_error(self.info, error, unit.version >= 5, True, at)
+            entries = []
+            for j in range(self.scratch.count):
+                e = &self.scratch.items[j]
+                entries.append((e.begin, e.begin_view, e.end, e.end_view,
+                                bytes(section[e.expression:e.expression + e.length])))
+            result.append((p.origin if p.origin else p.die, entries))
         return result

@@ -12,7 +12,6 @@ the number of its Info above bit 44 and its offset below.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -225,21 +224,6 @@ class DebugInfo:
             if isinstance(found, tuple):
                 return found
         return None
-
-    def ranges(self, info: int, unit: int, offset: int, indexed: bool) -> Sequence[tuple[int, int]]:
-        """Ranges of a DW_AT_ranges attribute of unit ``unit`` of Info ``info``, in the order of the list."""
-        from inlinetrace.dwarf._lists import list_offset, range_list
-
-        holder = self.infos[info]
-        if indexed:
-            offset = list_offset(holder, unit, offset, False)
-        return range_list(holder, unit, offset)
-
-    def location_attribute(self, info: int, unit: int, value: int, indexed: bool) -> int:
-        """Offset of the location list that an attribute means: ``value`` itself or list number ``value``."""
-        from inlinetrace.dwarf._lists import list_offset
-
-        return list_offset(self.infos[info], unit, value, True) if indexed else value
 
 
 def no_debug_info(elf: ElfFile, what: str) -> InlineTraceError:

@@ -50,6 +50,7 @@ class SymbolTable:
 
     def __init__(self, elf: ElfFile) -> None:
         self._path = elf.path
+        self._names: dict[int, tuple[str, int]] = {}
         self._strings = memoryview(b"")
         self.section: Section | None = None
         for kind in (SHT_SYMTAB, SHT_DYNSYM):
@@ -135,6 +136,17 @@ class SymbolTable:
             return None
         symbol = self.symbol(number)
         return symbol, address - symbol.address
+
+    def name_and_offset(self, address: int, section_index: int = 0) -> tuple[str, int] | None:
+        """Return the name of the function that contains ``address``, and the offset in it, as ``lookup`` does."""
+        number = self._index.lookup(address, section_index)
+        if number < 0:
+            return None
+        known = self._names.get(number)
+        if known is None:
+            symbol = self.symbol(number)
+            known = self._names[number] = (symbol.name, symbol.address)
+        return known[0], address - known[1]
 
     def named(self, name: str) -> list[Symbol]:
         """Return all symbols called ``name``, in the order of the table."""

@@ -17,16 +17,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inlinetrace.dwarf.info import KEY_SHIFT, MISSING
-from inlinetrace.sites.functions import Function, Functions, call_site
-from inlinetrace.sites.locate import Locator, Spot, compiler_of
+from inlinetrace.sites.functions import Function, Functions
+from inlinetrace.sites.locate import NO_LOCATION, Locator, Spot, compiler_of
 from inlinetrace.sites.model import CallSite, InlineFrame, Parameter, Site
-from inlinetrace.sites.reasons import Compiler, Mark, Reason, Unavailable
+from inlinetrace.sites.reasons import Compiler, Mark
+from inlinetrace.sites.sources import Move, Sources
 
 if TYPE_CHECKING:
     from inlinetrace.dwarf._records import FunctionEntry, Records, SiteEntry
     from inlinetrace.dwarf.info import DebugInfo, Unit
 
-_UNDESCRIBED = (Unavailable(Reason.NO_LOCATION), None)
+_NO_ADDRESS = (1 << 64) - 1
+# Rows come unit by unit: what was read for units that are done can go.
+_KEPT = 20_000
 
 
 class Place(NamedTuple):
@@ -67,14 +70,26 @@ class Selection:
     functions: dict[int, array[int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class _Container:
     """The function that everything around a site was inlined into."""
 
-    entry: FunctionEntry
-    function: Function
-    unit: Unit
-    low: int | None
+    __slots__ = ("entry", "function")
+
+    def __init__(self, entry: FunctionEntry, function: Function) -> None:
+        self.entry = entry
+        self.function = function
+
+
+class _UnitFacts:
+    """What the sites of one unit share."""
+
+    __slots__ = ("compiler", "flavour", "move", "unit")
+
+    def __init__(self, unit: Unit, compiler: Compiler, flavour: int, move: Move | None) -> None:
+        self.unit = unit
+        self.compiler = compiler
+        self.flavour = flavour
+        self.move = move
 
 
 class DwarfSites:
@@ -84,11 +99,12 @@ class DwarfSites:
         self.dwarf = dwarf
         self.module = module
         self._surroundings = surroundings
-        self._functions = Functions(dwarf)
+        self._sources = Sources(dwarf)
+        self._functions = Functions(dwarf, self._sources)
         self._locator = Locator(dwarf)
         self._containers: dict[tuple[int, int], _Container] = {}
         self._chains: dict[tuple[int, int], tuple[InlineFrame, ...]] = {}
-        self._compilers: dict[tuple[int, int], Compiler] = {}
+        self._units: dict[tuple[int, int], _UnitFacts] = {}
 
     # Selecting
 
@@ -161,9 +177,32 @@ class DwarfSites:
 
     # Building
 
+    def by_address(self, rows: Sequence[Row]) -> list[Row]:
+        """``rows`` ordered by address, at one address out-of-line copies first, then outer sites before inner ones.
+
+        Rows that have no address (copies that the linker or compiler dropped) are left out.
+        """
+        keyed: list[tuple[int, bool, Row]] = []
+        for number, records in enumerate(self.dwarf.records):
+            for inlined in (False, True):
+                mine = [row for row in rows if row.info == number and row.inlined == inlined]
+                addresses = records.addresses([row.id for row in mine], inlined)
+                keyed += [
+                    (address, inlined, row)
+                    for address, row in zip(addresses, mine, strict=True)
+                    if address != _NO_ADDRESS
+                ]
+        keyed.sort()
+        return [row for _, _, row in keyed]
+
     def build(self, rows: Iterable[Row]) -> Iterator[Site]:
         """Make the Sites of ``rows``, in their order. Rows without any address have none and are left out."""
         for row in rows:
+            if self._functions.known > _KEPT or len(self._chains) > _KEPT:
+                self._functions.forget()
+                self._chains.clear()
+                self._containers.clear()
+                self._units.clear()
             site = self._inlined(row) if row.inlined else self._copy(row)
             if site is not None:
                 yield site
@@ -174,53 +213,38 @@ class DwarfSites:
         supplement = self.dwarf.supplement_number
         return MISSING if supplement is None else supplement << KEY_SHIFT | entry.origin
 
-    def _compiler(self, unit: Unit) -> Compiler:
-        key = (unit.info, unit.index)
-        known = self._compilers.get(key)
-        if known is None:
-            known = self._compilers[key] = compiler_of(unit.producer)
-        return known
-
-    def _entry_ranges(self, number: int, entry: SiteEntry | FunctionEntry) -> Sequence[tuple[int, int]]:
-        if entry.ranges is not None:
-            return self.dwarf.ranges(number, entry.unit, entry.ranges, entry.ranges_indexed)
-        if entry.low_pc is not None:
-            return ((entry.low_pc, entry.high_pc or entry.low_pc),)
-        return ()
-
-    def _address(self, number: int, entry: SiteEntry | FunctionEntry) -> int | None:
-        if entry.entry_pc is not None:
-            return entry.entry_pc
-        if entry.low_pc is not None and entry.ranges is None:
-            return entry.low_pc
-        ranges = self._entry_ranges(number, entry)
-        chosen = next((begin for begin, end in ranges if begin < end), None)
-        return ranges[0][0] if chosen is None and ranges else chosen
+    def _unit(self, number: int, index: int) -> _UnitFacts:
+        facts = self._units.get((number, index))
+        if facts is None:
+            unit = self.dwarf.unit(number, index)
+            compiler = compiler_of(unit.producer)
+            facts = self._units[number, index] = _UnitFacts(
+                unit, compiler, self._locator.flavour(unit, compiler), self._sources.mover(unit)
+            )
+        return facts
 
     def _container(self, number: int, id_: int) -> _Container:
         known = self._containers.get((number, id_))
         if known is None:
             entry = self.dwarf.records[number].function(id_)
-            known = self._containers[number, id_] = _Container(
-                entry,
-                self._functions.function(self._own_key(number, entry)),
-                self.dwarf.unit(number, entry.unit),
-                self._address(number, entry),
-            )
+            function = self._functions.function(number << KEY_SHIFT | entry.die)
+            known = self._containers[number, id_] = _Container(entry, function)
         return known
 
-    def _own_key(self, number: int, entry: FunctionEntry) -> int:
-        return number << KEY_SHIFT | entry.die
-
     def _call(self, unit: Unit, entry: SiteEntry) -> CallSite | None:
-        return call_site(self.dwarf, unit, entry.call_file, entry.call_line, entry.call_column)
+        return self._sources.position(unit, entry.call_file, entry.call_line, entry.call_column)
 
-    def _chain(self, number: int, id_: int | None) -> tuple[InlineFrame, ...]:
+    def _chain(self, number: int, id_: int) -> tuple[InlineFrame, ...]:
         """The inlined functions from the site ``id_`` outwards."""
+        if id_ < 0:
+            return ()
+        known = self._chains.get((number, id_))
+        if known is not None:
+            return known
         pending = []
         frames: tuple[InlineFrame, ...] = ()
         records = self.dwarf.records[number]
-        while id_ is not None:
+        while id_ >= 0:
             known = self._chains.get((number, id_))
             if known is not None:
                 frames = known
@@ -230,114 +254,111 @@ class DwarfSites:
             id_ = entry.parent_site
         for done, entry in reversed(pending):
             function = self._functions.function(self._origin_key(number, entry))
-            unit = self.dwarf.unit(number, entry.unit)
-            frames = (InlineFrame(function.name, self._call(unit, entry)), *frames)
+            frames = (InlineFrame(function.name, self._call(self._unit(number, entry.unit).unit, entry)), *frames)
             self._chains[number, done] = frames
         return frames
 
-    def _root(self, number: int, entry: SiteEntry) -> int | None:
-        records = self.dwarf.records[number]
-        while entry.parent_site is not None:
-            entry = records.site(entry.parent_site)
-        return entry.parent_function
-
     def _inlined(self, row: Row) -> Site | None:
-        number = row.info
+        number, id_, _ = row
         records = self.dwarf.records[number]
-        entry = records.site(row.id)
-        address = self._address(number, entry)
-        if address is None:
+        entry = records.site(id_)
+        if not entry.has_address:
             return None
-        unit = self.dwarf.unit(number, entry.unit)
+        address = entry.address
+        facts = self._unit(number, entry.unit)
         function = self._functions.function(self._origin_key(number, entry))
-        root = self._root(number, entry)
-        container = None if root is None else self._container(number, root)
-        compiler = self._compiler(unit)
+        root = records.root(id_)
+        container = None if root < 0 else self._container(number, root)
         spot = Spot(
-            unit,
+            facts.unit,
+            facts.flavour,
+            facts.compiler,
             address,
-            entry.view if entry.entry_pc is not None else 0,
             container.entry if container else None,
             True,
-            container is not None and container.low == address,
-            compiler,
-            lambda: self._surroundings.is_jump_target(address),
+            container is not None and container.entry.address == address,
+            self._surroundings.is_jump_target,
         )
         place = self._surroundings.place(address)
+        described = records.parameters(id_, True, address, entry.view if entry.has_entry else 0, facts.move)
         return Site(
-            function=function.name,
-            inlined=True,
-            address=address,
-            section=place.section,
-            section_offset=place.section_offset,
-            symbol=place.symbol,
-            symbol_offset=place.symbol_offset,
-            return_type=function.return_type,
-            parameters=self._parameters(spot, function, records.parameters(row.id, True), number),
-            variadic=function.variadic,
-            call=self._call(unit, entry),
-            chain=self._chain(number, entry.parent_site),
-            container=container.function.name if container else None,
-            declared=function.declared,
-            marks=self._marks(number, entry, function, container, compiler, address),
-            compiler=compiler,
-            module=self.module,
+            function.name,
+            True,
+            address,
+            place[0],
+            place[1],
+            place[2],
+            place[3],
+            function.return_type,
+            self._parameters(spot, function, described, number),
+            function.variadic,
+            self._call(facts.unit, entry),
+            self._chain(number, entry.parent_site),
+            container.function.name if container else None,
+            None,
+            function.declared,
+            self._marks(number, id_, entry, function, container, facts.compiler),
+            facts.compiler,
+            self.module,
         )
 
     def _marks(
         self,
         number: int,
+        id_: int,
         entry: SiteEntry,
         function: Function,
         container: _Container | None,
         compiler: Compiler,
-        address: int,
     ) -> tuple[Mark, ...]:
-        marks = []
-        if entry.parent_site is not None:
-            outer = self._functions.function(
-                self._origin_key(number, self.dwarf.records[number].site(entry.parent_site))
-            )
+        records = self.dwarf.records[number]
+        if entry.parent_site >= 0:
+            outer = self._functions.function(self._origin_key(number, records.site(entry.parent_site)))
         else:
-            outer = container.function if container else None
-        if outer is not None and outer.key == function.key:
-            marks.append(Mark.TRANSPARENT)
-        if compiler is Compiler.GCC and entry.entry_pc is None:
-            marks.append(Mark.HOISTED)
-        return (*marks, *self._surroundings.marks(address, self._entry_ranges(number, entry)))
+            outer = container.function if container else function
+        marks: tuple[Mark, ...] = ()
+        if outer.key == function.key and (container or entry.parent_site >= 0):
+            marks = (Mark.TRANSPARENT,)
+        if not entry.has_entry and compiler is Compiler.GCC:
+            marks += (Mark.HOISTED,)
+        return marks + self._surroundings.marks(entry.address, records.ranges(id_, True))
 
     def _parameters(
-        self, spot: Spot, function: Function, found: list[tuple[int, int, int, int | bytes, int]], number: int
+        self, spot: Spot, function: Function, found: list[tuple[int, int, int | bytes | None, bool]], number: int
     ) -> tuple[Parameter, ...]:
-        by_position: dict[int, tuple[int, int | bytes, int]] = {}
+        if not function.parameters:
+            return ()
+        described: dict[int, tuple[int, int | bytes | None, bool]] = {}
         top = number << KEY_SHIFT
-        supplement = self.dwarf.supplement_number
-        for die, origin, kind, value, views in found:
-            if not origin:
-                key = top | die
-            elif origin >> 63:
-                key = (supplement or 0) << KEY_SHIFT | (origin & ~(1 << 63))
-            else:
-                key = top | origin
-            position = function.index_of.get(key)
-            if position is not None and (position not in by_position or kind):
-                by_position[position] = (kind, value, views)
+        index_of = function.index_of
+        for origin, kind, value, empty in found:
+            key = top | origin
+            if origin >> 63:
+                key = (self.dwarf.supplement_number or 0) << KEY_SHIFT | (origin & ~(1 << 63))
+            position = index_of.get(key)
+            if position is not None and (kind or position not in described):
+                described[position] = (kind, value, empty)
         result = []
+        locate = self._locator.locate
         for position, (name, type_) in enumerate(function.parameters):
-            described = by_position.get(position)
-            location, doubt = self._locator.locate(spot, *described, type_) if described else _UNDESCRIBED
+            known = described.get(position)
+            location, doubt = locate(spot, *known, type_) if known else NO_LOCATION
             result.append(Parameter(name, type_, location, doubt))
         return tuple(result)
 
     def _copy(self, row: Row) -> Site | None:
-        container = self._container(row.info, row.id)
-        address = container.low
-        if address is None:
+        number, id_, _ = row
+        container = self._container(number, id_)
+        function, entry = container.function, container.entry
+        if not entry.has_address:
             return None
-        function, entry, unit = container.function, container.entry, container.unit
-        compiler = self._compiler(unit)
+        facts = self._unit(number, entry.unit)
+        address = entry.address
         place = self._surroundings.place(address)
-        spot = Spot(unit, address, 0, entry, False, True, compiler, lambda: False)
+        spot = Spot(
+            facts.unit, facts.flavour, facts.compiler, address, entry, False, True, self._surroundings.is_jump_target
+        )
+        described = self.dwarf.records[number].parameters(id_, False, address, 0, facts.move)
         suffixed = [
             name
             for name in (entry.linkage_name, place.symbol if not place.symbol_offset else None)
@@ -352,14 +373,10 @@ class DwarfSites:
             symbol=place.symbol,
             symbol_offset=place.symbol_offset,
             return_type=function.return_type,
-            parameters=self._parameters(
-                spot, function, self.dwarf.records[row.info].parameters(row.id, False), row.info
-            ),
+            parameters=self._parameters(spot, function, described, number),
             variadic=function.variadic,
             copy=suffixed[0] if suffixed else None,
             declared=function.declared,
-            compiler=compiler,
+            compiler=facts.compiler,
             module=self.module,
         )
-
-

@@ -13,9 +13,12 @@ from inlinetrace.dwarf.info import MISSING
 from inlinetrace.sites.model import CallSite, Encoding, TypeName
 
 if TYPE_CHECKING:
-    from inlinetrace.dwarf.info import DebugInfo, Unit
+    from inlinetrace.dwarf._dies import Prototype
+    from inlinetrace.dwarf.info import DebugInfo
+    from inlinetrace.sites.sources import Sources
 
 _MAX_CHAIN = 8
+_ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,9 @@ class Function:
 class Functions:
     """Makes Functions and TypeNames from keys of entries; each is made once."""
 
-    def __init__(self, dwarf: DebugInfo) -> None:
+    def __init__(self, dwarf: DebugInfo, sources: Sources) -> None:
         self._dwarf = dwarf
+        self._sources = sources
         self._functions: dict[int, Function] = {}
         self._types: dict[int, TypeName] = {}
 
@@ -92,11 +96,9 @@ class Functions:
             missing and not name,
         )
 
-    def _declared(self, key: int, prototype: object) -> CallSite | None:
+    def _declared(self, key: int, prototype: Prototype) -> CallSite | None:
         unit = self._dwarf.unit_of(key)
-        if unit is None:
-            return None
-        return call_site(self._dwarf, unit, prototype.decl_file, prototype.decl_line, 0)  # type: ignore[attr-defined]
+        return None if unit is None else self._sources.position(unit, prototype.decl_file, prototype.decl_line, 0)
 
     def type_name(self, key: int) -> TypeName:
         """The TypeName of the type entry ``key``; key 0 is void."""
@@ -104,15 +106,16 @@ class Functions:
         if known is None:
             dies = self._dwarf.dies
             size, encoding, signed = (0, "other", False) if key == MISSING else dies.type_shape(key)
-            known = self._types[key] = TypeName(dies.type_text(key), size, Encoding(encoding), signed, key)
+            known = self._types[key] = TypeName(dies.type_text(key), size, _ENCODINGS[encoding], signed, key)
         return known
 
+    def forget(self) -> None:
+        """Drop what was read: the next units have other entries."""
+        self._functions.clear()
+        self._types.clear()
+        self._dwarf.dies.forget()
 
-def call_site(dwarf: DebugInfo, unit: Unit, file: int, line: int, column: int) -> CallSite | None:
-    """A source position by the numbers that an entry of ``unit`` has for it; None where the line is unknown."""
-    if not line:
-        return None
-    lines = dwarf.lines(unit)
-    # file number 0 means "no file" before DWARF 5
-    named = lines is not None and (file or lines.version >= 5)
-    return CallSite(lines.file_name(file) if lines is not None and named else None, line, column)
+    @property
+    def known(self) -> int:
+        """How many functions and types are kept."""
+        return len(self._functions) + len(self._types)

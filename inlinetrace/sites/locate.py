@@ -8,10 +8,8 @@ be described wrongly keeps a doubt. docs/truth.md has the reasons and the measur
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inlinetrace.dwarf._lists import live_entry
 from inlinetrace.dwarf.expression import decode
 from inlinetrace.dwarf.info import OFFSET_MASK
 from inlinetrace.sites.doubt import shape_doubt
@@ -27,27 +25,38 @@ if TYPE_CHECKING:
 
 NO_LOCATION = (Unavailable(Reason.NO_LOCATION), None)
 NOT_LIVE = (Unavailable(Reason.NOT_LIVE), None)
-# Alignment never skips more than this, so a label further away is no padding's.
-PADDING = 16
 
 Located = tuple[Location | Unavailable, Doubt | None]
 
 
-@dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a location is wanted: the site's address and view, and the function that contains it.
+    """Where a location is wanted: the site's address, and the function that contains it.
 
+    ``flavour`` is what else of the unit and the site the meaning of an expression depends on, as Locator.flavour says.
     ``is_target`` tells whether another instruction jumps to the address; None if the code is not known.
     """
 
-    unit: Unit
-    address: int
-    view: int
-    function: FunctionEntry | None
-    inlined: bool
-    at_entry: bool
-    compiler: Compiler
-    is_target: Callable[[], bool | None]
+    __slots__ = ("address", "at_entry", "compiler", "flavour", "function", "inlined", "is_target", "unit")
+
+    def __init__(
+        self,
+        unit: Unit,
+        flavour: int,
+        compiler: Compiler,
+        address: int,
+        function: FunctionEntry | None,
+        inlined: bool,
+        at_entry: bool,
+        is_target: Callable[[int], bool | None],
+    ) -> None:
+        self.unit = unit
+        self.flavour = flavour
+        self.compiler = compiler
+        self.address = address
+        self.function = function
+        self.inlined = inlined
+        self.at_entry = at_entry
+        self.is_target = is_target
 
 
 def compiler_of(producer: str | None) -> Compiler:
@@ -69,61 +78,43 @@ class Locator:
         self._machine = dwarf.elf.machine
         self._little = dwarf.elf.little_endian
         self._cache: dict[tuple[object, ...], tuple[Located, Dependence]] = {}
-        self._moves: dict[tuple[int, int], Callable[[int, int], int] | None] = {}
+        self._flavours: dict[tuple[object, ...], int] = {}
         self._frames: dict[bytes, tuple[Operation, ...]] = {}
 
-    def locate(self, spot: Spot, kind: int, value: int | bytes, views: int, type_: TypeName) -> Located:
-        """Location of the parameter whose attribute is (``kind``, ``value``, ``views``) as Records.parameters gives it.
+    def flavour(self, unit: Unit, compiler: Compiler) -> int:
+        """A number that is the same for units in which equal expressions mean the same."""
+        return self._flavours.setdefault(
+            (unit.version, unit.offset_size, unit.address_size, compiler), len(self._flavours)
+        )
 
-        Raises FormatError for lists and expressions that cannot be read.
+    def locate(self, spot: Spot, kind: int, value: int | bytes | None, empty: bool, type_: TypeName) -> Located:
+        """Location of the parameter whose description is (``kind``, ``value``, ``empty``) of Records.parameters.
+
+        Raises FormatError for expressions that cannot be read.
         """
-        if kind == 0:
-            return NO_LOCATION
+        if kind == 2:
+            assert isinstance(value, bytes)
+            located = self._resolve(value, spot, type_, False)
+            if (
+                empty
+                and located[1] is None
+                and spot.inlined
+                and isinstance(located[0], Location)
+                and spot.is_target(spot.address) is not False
+            ):
+                return located[0], Doubt.JUMP_TARGET
+            return located
         if kind == 1:
             assert isinstance(value, bytes)
             return self._resolve(value, spot, type_, True)
-        if kind >= 4:
-            if kind == 6 and isinstance(value, bytes) and not value:
-                return NO_LOCATION
-            return (
-                constant(
-                    value, type_.size, address_size=self._dwarf.elf.address_size, little_endian=self._little
-                ),
-                None,
-            )
-        assert isinstance(value, int)
-        unit = spot.unit
-        info = self._dwarf.infos[unit.info]
-        offset = self._dwarf.location_attribute(unit.info, unit.index, value, kind == 3)
-        found = live_entry(info, unit.index, offset, views, spot.address, spot.view, self._move(unit) if views else None)
-        if found is None:
+        if kind == 3:
             return NOT_LIVE
-        expression, empty, _ = found
-        location, doubt = self._resolve(expression, spot, type_, False)
-        if doubt is None and empty and spot.inlined and isinstance(location, Location) and spot.is_target() is not False:
-            doubt = Doubt.JUMP_TARGET
-        return location, doubt
-
-    def _move(self, unit: Unit) -> Callable[[int, int], int] | None:
-        key = (unit.info, unit.index)
-        if key not in self._moves:
-            lines = self._dwarf.lines(unit)
-            moved: dict[tuple[int, int], int] = {}
-
-            def move(address: int, view: int) -> int:
-                known = moved.get((address, view))
-                if known is None:
-                    assert lines is not None
-                    known = address
-                    if not lines.has_row(address, view):
-                        following = lines.next_row(address)
-                        if following is not None and following - address < PADDING:
-                            known = following
-                    moved[address, view] = known
-                return known
-
-            self._moves[key] = None if lines is None else move
-        return self._moves[key]
+        if value is None or value == b"":
+            return NO_LOCATION
+        return (
+            constant(value, type_.size, address_size=self._dwarf.elf.address_size, little_endian=self._little),
+            None,
+        )
 
     def _frame_base(self, spot: Spot) -> tuple[Operation, ...] | None:
         function = spot.function
@@ -141,16 +132,12 @@ class Locator:
         return known
 
     def _resolve(self, expression: bytes, spot: Spot, type_: TypeName, single: bool) -> Located:
-        unit = spot.unit
-        key: tuple[object, ...] = (
-            expression, type_.size, single, spot.inlined, spot.compiler, unit.version, unit.offset_size
-        )  # fmt: skip
+        key = (expression, type_.size, spot.flavour << 2 | single << 1 | spot.inlined)
         known = self._cache.get(key)
         if known is not None:
             if known[1] is Dependence.NONE:
                 return known[0]
-            full = (*key, *self._dependent(spot, known[1]))
-            again = self._cache.get(full)
+            again = self._cache.get((*key, *self._dependent(spot, known[1])))
             if again is not None:
                 return again[0]
         location, depends = resolve_traced(expression, self._context(spot, type_.size))
@@ -176,7 +163,7 @@ class Locator:
             base = spot.function.frame_base if spot.function else None
             frame = (base, self._dwarf.cfa(spot.address))
         return (
-            depends,
+            depends.value,
             frame,
             spot.at_entry if depends & Dependence.ENTRY else None,
             (spot.unit.info, spot.unit.index) if depends & Dependence.UNIT else None,

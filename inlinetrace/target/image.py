@@ -18,6 +18,7 @@ from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
 
 if TYPE_CHECKING:
     from inlinetrace.elf.sections import Section
+    from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
     from inlinetrace.sites.reasons import Mark
 
@@ -37,7 +38,7 @@ class Image:
         self.alternate = alternate
         self.tried = tuple(tried)
         self.module = module
-        self._functions: dict[tuple[int, int], object] = {}
+        self._last_section: Section | None = None
 
     @property
     def path(self) -> str:
@@ -67,12 +68,17 @@ class Image:
         """The file with the fuller symbol table: a stripped program has none, its debug file has."""
         return self.debug if self.debug.section(".symtab") is not None else self.program
 
+    @cached_property
+    def _symbols(self) -> SymbolTable:
+        return self._symbols_file.symbols()
+
     def place(self, address: int) -> Place:
         """Section and symbol of a link-time address."""
-        elf = self._symbols_file
-        section = self.program.section_at(address) or elf.section_at(address)
-        found = elf.symbols().lookup(address, section.index if section and elf.relocatable else None)
-        symbol, offset = (found[0].name, found[1]) if found else (None, None)
+        section = self._last_section
+        if section is None or not section.address <= address < section.address + section.size:
+            section = self._last_section = self.program.section_at(address) or self._symbols_file.section_at(address)
+        found = self._symbols.name_and_offset(address)
+        symbol, offset = found or (None, None)
         if section is None:
             return Place(None, None, symbol, offset)
         return Place(section.name, address - section.address, symbol, offset)
