@@ -117,8 +117,8 @@ def test_a_reassigned_parameter_is_never_the_new_value(level: str, tmp_path: Pat
 def test_a_function_of_another_unit_has_its_name_and_types_under_lto(dwarf: int, tmp_path: Path) -> None:
     run = run_gcc("two_units", tmp_path, dwarf=dwarf, lto=True)
     (volume,) = [site for site in run.sites if site.function == "volume" and site.inlined]
-    assert [(p.name, p.type.text) for p in volume.parameters] == [("side", "long"), ("scale", "int")]
-    assert volume.return_type == "long"
+    assert [(p.name, p.type.text) for p in volume.parameters] == [("side", "long int"), ("scale", "int")]
+    assert volume.return_type == "long int"
     assert contradictions(run) == []
     assert shown(run, "volume") == [{"side": 41, "scale": 2}]
 

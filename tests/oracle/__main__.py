@@ -98,4 +98,9 @@ def _measure(compiler: list[Configuration], options: argparse.Namespace) -> Resu
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)
