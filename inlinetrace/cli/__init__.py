@@ -1,0 +1,66 @@
+"""The command line: one module per command, imported only when it is the one that runs.
+
+A command module has ``HELP`` (one line), ``add_arguments(parser)`` and ``run(args) -> int``, its exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from inlinetrace.errors import InlineTraceError
+
+COMMANDS = ("list", "dump")
+
+_EPILOG = """exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 130 interrupted"""
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    from inlinetrace import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="inlinetrace", description="Makes inlined functions as traceable as ordinary ones.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"inlinetrace {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS if command is None else (command,):
+        module = importlib.import_module(f"inlinetrace.cli.{name}")
+        subparser = subparsers.add_parser(
+            name,
+            help=module.HELP,
+            description=module.__doc__,
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(subparser)
+        subparser.set_defaults(run=module.run)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code. What goes wrong is one line on stderr."""
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    try:
+        args = _parser(command).parse_args(arguments)
+        result = args.run(args)
+        sys.stdout.flush()
+        return int(result)
+    except InlineTraceError as error:
+        print(f"inlinetrace: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; the interpreter must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def main() -> NoReturn:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))

@@ -46,11 +46,14 @@ cdef struct Entry:
     bint null
 
 
-class Prototype:
+cdef class Prototype:
     """Name and parameters of a function's entry: ``parameters`` has (key, name, type key, origin key) in order."""
 
-    __slots__ = ("decl_file", "decl_line", "external", "linkage_name", "name", "origin", "parameters", "return_type",
-                 "unit", "variadic")
+    cdef readonly object name, linkage_name
+    cdef readonly uint64_t return_type, origin
+    cdef readonly uint32_t decl_file, decl_line
+    cdef readonly bint variadic, external
+    cdef readonly tuple parameters
 
 
 cdef class DieReader:
@@ -288,22 +291,20 @@ cdef class DieReader:
         cdef Spec* spec
         cdef Value value
         cdef Entry entry
+        cdef Prototype result
         cdef uint32_t i
-        cdef uint64_t pos, top = key & ~OFFSET_MASK
+        cdef uint64_t pos, code, top = key & ~OFFSET_MASK
         code = read_uleb(&c)
         abbreviation = find_abbreviation(&self.table, code)
         if c.error or abbreviation == NULL:
             raise FormatError(describe(c.error if c.error else ERR_ABBREV), path=info.path, section=info.section,
                               offset=key & OFFSET_MASK)
         result = Prototype()
-        result.name = result.linkage_name = None
-        result.return_type = result.origin = 0
-        result.decl_file = result.decl_line = 0
-        result.variadic = result.external = False
-        result.unit = info.unit_index(key & OFFSET_MASK)
         for i in range(abbreviation.first, abbreviation.first + abbreviation.count):
             spec = &self.table.specs[i]
-            if spec.attribute in (0x03, 0x6e, 0x2007, 0x31, 0x47, 0x49, 0x3a, 0x3b, 0x3f):
+            if (spec.attribute == 0x03 or spec.attribute == 0x6e or spec.attribute == 0x2007 or spec.attribute == 0x31
+                    or spec.attribute == 0x47 or spec.attribute == 0x49 or spec.attribute == 0x3a
+                    or spec.attribute == 0x3b or spec.attribute == 0x3f):
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 if spec.attribute == 0x03 or spec.attribute == 0x6e or spec.attribute == 0x2007:
                     if info.resolve_string(unit, &value):
@@ -316,9 +317,9 @@ cdef class DieReader:
                 elif spec.attribute == 0x49:
                     result.return_type = self.target(info, &value, key)
                 elif spec.attribute == 0x3a:
-                    result.decl_file = value.value
+                    result.decl_file = <uint32_t>value.value
                 elif spec.attribute == 0x3b:
-                    result.decl_line = value.value
+                    result.decl_line = <uint32_t>value.value
                 elif spec.attribute == 0x3f:
                     result.external = value.value != 0
                 else:

@@ -3,6 +3,7 @@
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from inlinetrace.dwarf._cursor cimport Cursor
+from inlinetrace.dwarf._intervals cimport Interval
 
 cdef enum:
     CFA_NONE = 0         # no rule
@@ -26,7 +27,6 @@ cdef struct Cie:
 cdef struct Fde:
     uint64_t low
     uint64_t high        # exclusive
-    uint64_t max_high    # greatest high of this section's entries up to this one, in order of low
     uint64_t offset
     uint64_t program
     uint64_t end
@@ -95,6 +95,8 @@ cdef class FrameTable:
     cdef uint64_t _n_cies
     cdef Fde* _fdes
     cdef uint64_t _n_fdes
+    cdef Interval* _segments
+    cdef uint64_t _n_segments
     cdef uint64_t _n_skipped
     cdef readonly str section
     cdef readonly object path

@@ -19,8 +19,8 @@ class FrameTable:
     Nothing is read before the first query. Every query raises FormatError, with section and offset, if the table is
     malformed; a malformed program of one function raises at queries of that function only. The functions of a common
     entry with an unknown version or augmentation, or with pointers that cannot be computed here (indirect ones; textrel
-    and datarel without their base), are left out and counted in ``skipped``. If several functions cover an address (what
-    a linker drops often stays as a function at address 0), the one with the greatest start counts, and of those with
+    and datarel without their base), are left out and counted in ``skipped``. If several functions cover an address
+    (what a linker drops often stays as a function at address 0), the greatest start counts, and of those with
     the same start the last.
     """
 

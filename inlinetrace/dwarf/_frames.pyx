@@ -7,14 +7,15 @@ run when somebody asks about an address inside it.
 """
 from array import array
 
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, qsort, realloc
-from libc.string cimport memchr, memset
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport (
     ERR_END, ERR_NONE, Cursor, error_text, fail, make_cursor, read_sleb, read_u8, read_u32, read_u64, read_uint,
     read_uleb, skip, skip_leb, skip_string,
 )
+from inlinetrace.dwarf._intervals cimport Interval, find_segment, make_segments
 from inlinetrace.errors import FormatError
 
 cdef enum:
@@ -174,6 +175,7 @@ cdef class FrameTable:
     def __cinit__(self):
         self._cies = NULL
         self._fdes = NULL
+        self._segments = NULL
 
     def __init__(self, const uint8_t[::1] data, *, bint eh, str section, path=None, uint64_t address=0,
                  int address_size=8, bint little_endian=True, text_address=None, data_address=None, sections=None):
@@ -204,13 +206,15 @@ cdef class FrameTable:
     def __dealloc__(self):
         free(self._cies)
         free(self._fdes)
+        free(self._segments)
 
     # ------------------------------------------------------------------ index
 
     cdef int _build_index(self) except -1:
         cdef Cie* cies = NULL
         cdef Fde* fdes = NULL
-        cdef uint64_t n_cies = 0, n_fdes = 0, n_skipped = 0, error_at = 0
+        cdef Interval* segments = NULL
+        cdef uint64_t n_cies = 0, n_fdes = 0, n_skipped = 0, n_segments = 0, error_at = 0
         cdef int error
         if self._indexed:
             return 0
@@ -219,7 +223,9 @@ cdef class FrameTable:
             if error == ERR_NONE:
                 error = self._read_fdes(cies, n_cies, &fdes, &n_fdes, &n_skipped, &error_at)
             if error == ERR_NONE:
-                _sort(fdes, n_fdes)
+                segments = _sort(fdes, n_fdes, &n_segments)
+                if segments == NULL:
+                    error = NO_MEMORY
         if error != ERR_NONE:
             free(cies)
             free(fdes)
@@ -228,11 +234,14 @@ cdef class FrameTable:
         if self._indexed:
             free(cies)
             free(fdes)
+            free(segments)
             return 0
         self._cies = cies
         self._n_cies = n_cies
         self._fdes = fdes
         self._n_fdes = n_fdes
+        self._segments = segments
+        self._n_segments = n_segments
         self._n_skipped = n_skipped
         self._indexed = True
         return 0
@@ -418,7 +427,6 @@ cdef class FrameTable:
             if body.error != ERR_NONE:
                 error_at[0] = body.error_at
                 return body.error
-            fde.max_high = 0
             fde.offset = entry.offset
             fde.program = body.pos
             fde.end = entry.end
@@ -445,23 +453,8 @@ cdef class FrameTable:
 
     cdef Fde* find_fde(self, uint32_t section, uint64_t pc) noexcept nogil:
         """The entry that covers pc, the one with the greatest start if there are several; NULL if there is none."""
-        cdef uint64_t low = 0, high = self._n_fdes, middle
-        cdef Fde* fde
-        while low < high:
-            middle = (low + high) >> 1
-            fde = &self._fdes[middle]
-            if fde.section < section or (fde.section == section and fde.low <= pc):
-                low = middle + 1
-            else:
-                high = middle
-        while low > 0:
-            low -= 1
-            fde = &self._fdes[low]
-            if fde.section != section or fde.max_high <= pc:
-                return NULL
-            if fde.high > pc:
-                return fde
-        return NULL
+        cdef const Interval* segment = find_segment(self._segments, self._n_segments, section, pc)
+        return NULL if segment == NULL else &self._fdes[segment.index]
 
     # --------------------------------------------------------------- programs
 
@@ -805,17 +798,23 @@ cdef uint64_t _find_cie(Cie* cies, uint64_t count, uint64_t offset) noexcept nog
     return low if low < count and cies[low].offset == offset else count
 
 
-cdef void _sort(Fde* fdes, uint64_t count) noexcept nogil:
-    """In order of section and start, with the running maximum of the ends that lets a search stop early."""
+cdef Interval* _sort(Fde* fdes, uint64_t count, uint64_t* n_segments) noexcept nogil:
+    """Sort by section and start; the segments that look-ups use, or NULL without memory."""
     cdef uint64_t i
-    cdef bint sorted_already = True
+    cdef Interval* intervals
+    cdef Interval* segments
     for i in range(1, count):
         if _compare_fdes(&fdes[i - 1], &fdes[i]) > 0:
-            sorted_already = False
+            qsort(fdes, count, sizeof(Fde), _compare_fdes)
             break
-    if not sorted_already:
-        qsort(fdes, count, sizeof(Fde), _compare_fdes)
+    intervals = <Interval*>malloc((count + 1) * sizeof(Interval))
+    if intervals == NULL:
+        return NULL
     for i in range(count):
-        fdes[i].max_high = fdes[i].high
-        if i and fdes[i - 1].section == fdes[i].section and fdes[i - 1].max_high > fdes[i].high:
-            fdes[i].max_high = fdes[i - 1].max_high
+        intervals[i].low = fdes[i].low
+        intervals[i].high = fdes[i].high
+        intervals[i].section = fdes[i].section
+        intervals[i].index = i
+    segments = make_segments(intervals, count, n_segments)
+    free(intervals)
+    return segments

@@ -3,6 +3,7 @@
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from inlinetrace.dwarf._cursor cimport Cursor
+from inlinetrace.dwarf._intervals cimport Interval
 
 cdef enum:
     FLAG_IS_STMT = 1
@@ -23,16 +24,24 @@ cdef struct Run:
     # Consecutive rows that ascend strictly in (address, view).
     uint64_t low         # address of the first row
     uint64_t high        # address of the last row
-    uint64_t max_high    # greatest high of this section's runs up to this one, in order of low
     uint64_t first       # index of the first row
     uint64_t end         # index after the last row
     uint32_t section
+
+cdef struct RowKey:
+    uint64_t address
+    uint32_t section
+    uint32_t view
 
 cdef struct Decoded:
     LineRow* rows
     uint64_t n_rows
     Run* runs
     uint64_t n_runs
+    Interval* segments
+    uint64_t n_segments
+    RowKey* keys         # all rows in order, only if more than two runs may have rows at one address
+    uint64_t n_keys
     uint64_t* definitions
     uint64_t n_definitions
 
@@ -92,3 +101,5 @@ cdef class LineProgram:
     cdef int _read_form(self, Cursor* c, uint64_t form, uint64_t* number) noexcept nogil
     cdef str _text(self, Name* name)
     cdef uint64_t _string_offset(self, uint64_t index) except? 0xffffffffffffffff
+    cdef uint64_t _first_key(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil
+    cdef uint64_t _first_in(self, Run* run, uint64_t address, uint32_t view) noexcept nogil

@@ -22,7 +22,7 @@ class LineProgram:
 
     Sequences at address 0 or -1, which linkers leave of dropped functions, stay in the table. They are harmless: where
     sequences overlap, ``find`` takes the one with the greatest start. Rows that are out of order within a sequence
-    split it in two.
+    split it in two, and sequences without instructions are left out of every query.
     """
 
     section: str
@@ -55,7 +55,7 @@ class LineProgram:
     def has_row(self, address: int, view: int = 0, section_index: int = 0) -> bool:
         """Whether there is a row with this address and view; the row that ends a sequence is none."""
     def next_row(self, address: int, section_index: int = 0) -> int | None:
-        """Address of the first row after ``address``, within the sequence that contains it.
+        """Address of the first row after ``address``, within the sequence that ``find`` takes.
 
         None if no sequence contains ``address``, or only the end of the sequence follows.
         """

@@ -6,14 +6,15 @@ DW_AT_GNU_entry_view) refer to. Rows are decoded at the first query, file names 
 """
 from array import array
 
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, qsort, realloc
+from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memchr, memset
 
 from inlinetrace.dwarf._cursor cimport (
     ERR_END, ERR_NONE, ERR_SIZE, ERR_STRING, Cursor, error_text, fail, has, make_cursor, read_sleb, read_u8, read_u32,
     read_u64, read_uint, read_uleb, skip, skip_leb, skip_string,
 )
+from inlinetrace.dwarf._intervals cimport Interval, find_segment, make_segments
 from inlinetrace.errors import FormatError, UnsupportedError
 
 cdef enum:
@@ -173,7 +174,7 @@ cdef class LineProgram:
             memset(&table, 0, sizeof(Decoded))
             error = self._read_program(&table, &error_at)
             if error == ERR_NONE:
-                _sort(&table)
+                error = _sort(&table)
         if error != ERR_NONE:
             _free_decoded(&table)
             if error == NO_MEMORY:
@@ -341,6 +342,11 @@ cdef class LineProgram:
             free(rows)
             error_at[0] = c.error_at
             return c.error
+        if n_rows:
+            # Programs are kept; the room that was not needed goes back.
+            row = <LineRow*>realloc(rows, n_rows * sizeof(LineRow))
+            if row != NULL:
+                rows = row
         out.rows = rows
         out.n_rows = n_rows
         if out.n_runs:
@@ -376,51 +382,33 @@ cdef class LineProgram:
                 high = middle
         return low
 
-    cdef bint has_row_at(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
-        cdef uint64_t i = self._runs_up_to(section, address), low, high, middle
-        cdef Run* run
-        cdef LineRow* row
-        while i > 0:
-            i -= 1
-            run = &self._table.runs[i]
-            if run.section != section or run.max_high < address:
-                return False
-            if run.high < address:
-                continue
-            low = run.first
-            high = run.end
-            while low < high:
-                middle = (low + high) >> 1
-                row = &self._table.rows[middle]
-                if row.address < address or (row.address == address and row.view < view):
-                    low = middle + 1
-                else:
-                    high = middle
-            if low < run.end:
-                row = &self._table.rows[low]
-                if row.address == address and row.view == view and not row.flags & FLAG_END_SEQUENCE:
-                    return True
-        return False
+    cdef uint64_t _first_key(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
+        """Index of the first key at or after (section, address, view)."""
+        cdef uint64_t low = 0, high = self._table.n_keys, middle
+        cdef RowKey wanted
+        wanted.section = section
+        wanted.address = address
+        wanted.view = view
+        while low < high:
+            middle = (low + high) >> 1
+            if _compare_keys(&self._table.keys[middle], &wanted) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
-    cdef bint next_row_at(self, uint32_t section, uint64_t address, uint64_t* found) noexcept nogil:
-        """Address of the first row after address in the sequences that contain it."""
-        cdef uint64_t i = self._runs_up_to(section, address), at
-        cdef Run* run
+    cdef uint64_t _first_in(self, Run* run, uint64_t address, uint32_t view) noexcept nogil:
+        """Index of the run's first row at or after (address, view)."""
+        cdef uint64_t low = run.first, high = run.end, middle
         cdef LineRow* row
-        cdef bint any_found = False
-        while i > 0:
-            i -= 1
-            run = &self._table.runs[i]
-            if run.section != section or run.max_high <= address:
-                break
-            if run.high <= address:
-                continue
-            at = self._after(run, address)
-            row = &self._table.rows[at]
-            if not row.flags & FLAG_END_SEQUENCE and (not any_found or row.address < found[0]):
-                found[0] = row.address
-                any_found = True
-        return any_found
+        while low < high:
+            middle = (low + high) >> 1
+            row = &self._table.rows[middle]
+            if row.address < address or (row.address == address and row.view < view):
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     cdef uint64_t _after(self, Run* run, uint64_t address) noexcept nogil:
         """Index of the run's first row after address."""
@@ -433,18 +421,43 @@ cdef class LineProgram:
                 high = middle
         return low
 
-    cdef LineRow* row_of(self, uint32_t section, uint64_t address) noexcept nogil:
-        """The row whose instructions include address, of the run with the greatest start; NULL if there is none."""
-        cdef uint64_t i = self._runs_up_to(section, address)
+    cdef bint has_row_at(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
+        cdef uint64_t i, upto, back
         cdef Run* run
-        while i > 0:
-            i -= 1
-            run = &self._table.runs[i]
-            if run.section != section or run.max_high <= address:
-                return NULL
-            if run.high > address:
-                return &self._table.rows[self._after(run, address) - 1]
-        return NULL
+        cdef LineRow* row
+        if self._table.keys != NULL:
+            i = self._first_key(section, address, view)
+            return i < self._table.n_keys and self._table.keys[i].section == section and (
+                self._table.keys[i].address == address and self._table.keys[i].view == view)
+        upto = self._runs_up_to(section, address)
+        # Without keys only the last two runs can have rows at the address.
+        for back in range(1, 3):
+            if upto < back or self._table.runs[upto - back].section != section:
+                return False
+            run = &self._table.runs[upto - back]
+            i = self._first_in(run, address, view)
+            if i < run.end:
+                row = &self._table.rows[i]
+                if row.address == address and row.view == view and not row.flags & FLAG_END_SEQUENCE:
+                    return True
+        return False
+
+    cdef bint next_row_at(self, uint32_t section, uint64_t address, uint64_t* found) noexcept nogil:
+        """Address of the first row after address in the sequence that find takes."""
+        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, section, address)
+        cdef LineRow* row
+        if segment == NULL:
+            return False
+        row = &self._table.rows[self._after(&self._table.runs[segment.index], address)]
+        found[0] = row.address
+        return not row.flags & FLAG_END_SEQUENCE
+
+    cdef LineRow* row_of(self, uint32_t section, uint64_t address) noexcept nogil:
+        """The row whose instructions include address; NULL if there is none."""
+        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, section, address)
+        if segment == NULL:
+            return NULL
+        return &self._table.rows[self._after(&self._table.runs[segment.index], address) - 1]
 
     def has_row(self, uint64_t address, uint64_t view=0, uint32_t section_index=0):
         self.decode()
@@ -456,35 +469,23 @@ cdef class LineProgram:
         return found if self.next_row_at(section_index, address, &found) else None
 
     def first_row_at_or_after(self, uint64_t address, uint32_t section_index=0):
-        cdef uint64_t upto, i, at
-        cdef uint64_t best = 0
-        cdef bint any_found = False
+        cdef uint64_t i, at
         cdef Run* run
-        cdef LineRow* row
         self.decode()
-        upto = self._runs_up_to(section_index, address)
-        i = upto
-        while i > 0:
-            i -= 1
-            run = &self._table.runs[i]
-            if run.section != section_index or run.max_high < address:
-                break
-            if run.high < address:
-                continue
-            at = run.first if address == 0 else self._after(run, address - 1)
-            row = &self._table.rows[at]
-            if not row.flags & FLAG_END_SEQUENCE and (not any_found or row.address < best):
-                best = row.address
-                any_found = True
-        for i in range(upto, self._table.n_runs):
-            run = &self._table.runs[i]
-            if run.section != section_index or (any_found and run.low >= best):
-                break
-            if not self._table.rows[run.first].flags & FLAG_END_SEQUENCE:
-                best = run.low
-                any_found = True
-                break
-        return best if any_found else None
+        if self._table.keys != NULL:
+            i = self._first_key(section_index, address, 0)
+            if i < self._table.n_keys and self._table.keys[i].section == section_index:
+                return self._table.keys[i].address
+            return None
+        i = self._runs_up_to(section_index, address)
+        if i and self._table.runs[i - 1].section == section_index:
+            run = &self._table.runs[i - 1]
+            at = self._first_in(run, address, 0)
+            if at < run.end and not self._table.rows[at].flags & FLAG_END_SEQUENCE:
+                return self._table.rows[at].address
+        if i < self._table.n_runs and self._table.runs[i].section == section_index:
+            return self._table.runs[i].low
+        return None
 
     def find(self, uint64_t address, uint32_t section_index=0):
         cdef LineRow* row
@@ -838,24 +839,83 @@ cdef bint _append_old_entry(Cursor* c, Name** names, uint64_t* count, uint64_t* 
     return True
 
 
-cdef void _sort(Decoded* table) noexcept nogil:
-    """Runs in order of section and start, with the running maximum of the ends that lets a search stop early."""
-    cdef uint64_t i
+cdef int _compare_keys(const void* a, const void* b) noexcept nogil:
+    cdef const RowKey* x = <const RowKey*>a
+    cdef const RowKey* y = <const RowKey*>b
+    if x.section != y.section:
+        return -1 if x.section < y.section else 1
+    if x.address != y.address:
+        return -1 if x.address < y.address else 1
+    if x.view != y.view:
+        return -1 if x.view < y.view else 1
+    return 0
+
+
+cdef inline uint64_t _last_address(Decoded* table, Run* run) noexcept nogil:
+    """Address of the run's last row that does not end the sequence; a run has one."""
+    cdef uint64_t last = run.end - 1
+    if table.rows[last].flags & FLAG_END_SEQUENCE:
+        last -= 1
+    return table.rows[last].address
+
+
+cdef int _sort(Decoded* table) noexcept nogil:
+    """Runs in order of section and start, and what look-ups need; runs without code are dropped."""
+    cdef uint64_t i, k, n = 0, last = 0, before = 0, address
     cdef Run* runs = table.runs
-    cdef bint sorted_already = True
-    for i in range(1, table.n_runs):
-        if _compare_runs(&runs[i - 1], &runs[i]) > 0:
-            sorted_already = False
-            break
-    if not sorted_already:
-        qsort(runs, table.n_runs, sizeof(Run), _compare_runs)
+    cdef Interval* intervals
+    cdef bint separate = True
+    cdef bint has_before = False
     for i in range(table.n_runs):
-        runs[i].max_high = runs[i].high
-        if i and runs[i - 1].section == runs[i].section and runs[i - 1].max_high > runs[i].high:
-            runs[i].max_high = runs[i - 1].max_high
+        if not table.rows[runs[i].first].flags & FLAG_END_SEQUENCE:
+            runs[n] = runs[i]
+            n += 1
+    table.n_runs = n
+    for i in range(1, n):
+        if _compare_runs(&runs[i - 1], &runs[i]) > 0:
+            qsort(runs, n, sizeof(Run), _compare_runs)
+            break
+    intervals = <Interval*>malloc((n + 1) * sizeof(Interval))
+    if intervals == NULL:
+        return NO_MEMORY
+    for i in range(n):
+        intervals[i].low = runs[i].low
+        intervals[i].high = runs[i].high
+        intervals[i].section = runs[i].section
+        intervals[i].index = i
+        address = _last_address(table, &runs[i])
+        if i and runs[i].section == runs[i - 1].section:
+            # Sequences often meet at one address; three or more at one address need the keys.
+            separate = separate and runs[i].low >= last and not (has_before and runs[i].low <= before)
+            before = max(before, last) if has_before else last
+            has_before = True
+            last = address
+        else:
+            has_before = False
+            last = address
+    table.segments = make_segments(intervals, n, &table.n_segments)
+    free(intervals)
+    if table.segments == NULL:
+        return NO_MEMORY
+    if separate:
+        return ERR_NONE
+    table.keys = <RowKey*>malloc((table.n_rows + 1) * sizeof(RowKey))
+    if table.keys == NULL:
+        return NO_MEMORY
+    for i in range(n):
+        for k in range(runs[i].first, runs[i].end):
+            if not table.rows[k].flags & FLAG_END_SEQUENCE:
+                table.keys[table.n_keys].section = runs[i].section
+                table.keys[table.n_keys].address = table.rows[k].address
+                table.keys[table.n_keys].view = table.rows[k].view
+                table.n_keys += 1
+    qsort(table.keys, table.n_keys, sizeof(RowKey), _compare_keys)
+    return ERR_NONE
 
 
 cdef void _free_decoded(Decoded* table) noexcept nogil:
     free(table.rows)
     free(table.runs)
+    free(table.segments)
+    free(table.keys)
     free(table.definitions)

@@ -25,6 +25,12 @@ Operand = Union[int, bytes, "tuple[Operation, ...]"]
 MAXIMUM_NESTING = 4
 """Expressions within expressions (DW_OP_entry_value) deeper than this are refused; compilers nest once."""
 
+MAXIMUM_OPERATIONS = 1 << 16
+"""Longer expressions are refused; the longest of a kernel has some hundred operations."""
+
+_TEXT_OPERATIONS = 64
+"""So many operations are printed, the rest is an ellipsis."""
+
 ADDR = 0x03
 DEREF = 0x06
 CONST1U, CONST1S, CONST2U, CONST2S, CONST4U, CONST4S, CONST8U, CONST8S, CONSTU, CONSTS = range(0x08, 0x12)
@@ -182,6 +188,8 @@ def _decode(
     position, end = 0, len(expression)
     while position < end:
         start = position
+        if len(starts) >= MAXIMUM_OPERATIONS:
+            raise FormatError(f"DWARF expression of more than {MAXIMUM_OPERATIONS} operations", offset=start)
         starts.append(start)
         opcode = expression[position]
         position += 1
@@ -191,8 +199,20 @@ def _decode(
                 raise FormatError(f"undefined DWARF operation {opcode:#04x}", offset=start)
             operations.append(Operation(opcode, (expression[position:],)))
             break
+        codes = known[1]
+        if not codes:
+            operations.append(Operation(opcode))
+            continue
+        if codes == "S" or codes == "U":
+            # Most operands are one small number; the loop below would do the same, slower.
+            byte = expression[position] if position < end else 0x80
+            if byte < 0x80:
+                position += 1
+                small = byte - 0x80 if codes == "S" and byte & 0x40 else byte
+                operations.append(Operation(opcode, (small,)))
+                continue
         operands: list[Operand] = []
-        for code in known[1]:
+        for code in codes:
             if code in "US":
                 value, position = _leb128(expression, position, code == "S", start)
                 operands.append(value)
@@ -262,7 +282,8 @@ def _leb128(data: bytes, position: int, signed: bool, start: int) -> tuple[int, 
 
 def text(operations: tuple[Operation, ...], machine: Machine) -> str:
     """Return the operations as one line, registers by name: ``DW_OP_entry_value(rdx)``, ``DW_OP_breg7(rsp+8)``."""
-    return "; ".join(_text(operation, machine) for operation in operations)
+    shown = "; ".join(_text(operation, machine) for operation in operations[:_TEXT_OPERATIONS])
+    return shown + "; ..." if len(operations) > _TEXT_OPERATIONS else shown
 
 
 def _text(operation: Operation, machine: Machine) -> str:
@@ -281,6 +302,8 @@ def _text(operation: Operation, machine: Machine) -> str:
             return f"{name(opcode)}({machine.register_name(first)}{last:+d})"
         if opcode in (REGVAL_TYPE, GNU_REGVAL_TYPE):
             return f"{name(opcode)}({machine.register_name(first)}, {last:#x})"
+        if opcode in (IMPLICIT_POINTER, GNU_IMPLICIT_POINTER):
+            return f"{name(opcode)}({first:#x}, {last})"
         if opcode in (BRA, SKIP):
             return f"{name(opcode)}({first:+d})"
     return f"{name(opcode)}({', '.join(_operand(opcode, operand, machine) for operand in operands)})"
@@ -298,6 +321,6 @@ def _operand(opcode: int, operand: Operand, machine: Machine) -> str:
 
 
 _HEXADECIMAL = frozenset(
-    {ADDR, CALL2, CALL4, CALL_REF, IMPLICIT_POINTER, GNU_IMPLICIT_POINTER, GNU_PARAMETER_REF, GNU_VARIABLE_VALUE}
+    {ADDR, CALL2, CALL4, CALL_REF, GNU_PARAMETER_REF, GNU_VARIABLE_VALUE}
     | {CONVERT, GNU_CONVERT, REINTERPRET, GNU_REINTERPRET, CONST_TYPE, GNU_CONST_TYPE, DEREF_TYPE, GNU_DEREF_TYPE}
 )

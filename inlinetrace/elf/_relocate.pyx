@@ -132,7 +132,6 @@ cdef class Layout:
 
     cdef int read(self, uint64_t index, Entry* entry) noexcept nogil:
         cdef const uint8_t* at = &self.entries[0] + index * self.entry_size
-        cdef const uint8_t* symbol
         cdef uint64_t info
         cdef uint8_t kind
         if self.wide:
@@ -154,7 +153,11 @@ cdef class Layout:
         entry.section = 0
         if entry.operation == UNKNOWN:
             return OK if self.lenient else BAD_TYPE
-        if entry.operation == NONE or entry.symbol == 0:
+        return self.read_symbol(entry) if entry.operation != NONE else OK
+
+    cdef int read_symbol(self, Entry* entry) noexcept nogil:
+        cdef const uint8_t* symbol
+        if entry.symbol == 0:
             return OK
         if entry.symbol >= self.symbol_count:
             return BAD_SYMBOL
@@ -317,3 +320,39 @@ def sort_targets(offsets, sections):
         return offsets, sections
     pairs = sorted(zip(offsets, sections))
     return array("Q", [offset for offset, _ in pairs]), array("I", [section for _, section in pairs])
+
+
+def values(Layout layout not None):
+    """Return arrays of every relocation's place (``Q``), symbol value + addend (``Q``) and symbol's section (``I``).
+
+    Types do not matter here; 0 stands for no section. An addend that is in the section's contents is not included.
+    """
+    offsets = array("Q", bytes(8 * layout.count))
+    sums = array("Q", bytes(8 * layout.count))
+    sections = array("I", bytes(4 * layout.count))
+    if not layout.count:
+        return offsets, sums, sections
+    cdef uint64_t[::1] to_offsets = offsets
+    cdef uint64_t[::1] to_sums = sums
+    cdef uint32_t[::1] to_sections = sections
+    cdef uint64_t index
+    cdef uint64_t failed = 0
+    cdef Entry entry
+    cdef int error = OK
+    with nogil:
+        for index in range(layout.count):
+            error = layout.read(index, &entry)
+            if error != OK:
+                failed = index
+                break
+            if entry.operation == UNKNOWN:
+                error = layout.read_symbol(&entry)
+                if error != OK:
+                    failed = index
+                    break
+            to_offsets[index] = entry.offset
+            to_sums[index] = entry.value + entry.addend
+            to_sections[index] = entry.section
+    if error != OK:
+        raise_problem(error, failed * layout.entry_size, entry.symbol if error == BAD_SYMBOL else entry.type)
+    return offsets, sums, sections

@@ -306,6 +306,20 @@ class ElfFile:
             sections.extend(more_sections)
         return RelocationTargets(*_relocate.sort_targets(offsets, sections))
 
+    def relocations(self, section: Section) -> list[tuple[int, int, int]]:
+        """Return every relocation of ``section`` as (offset, symbol value + addend, section of the symbol), by offset.
+
+        The section is 0 for a symbol without one. For what no table of relocation types knows: branches above all.
+        Empty for linked files.
+        """
+        found: list[tuple[int, int, int]] = []
+        for relocations in self._relocation_sections.get(section.index, ()):
+            try:
+                found += zip(*_relocate.values(self._layout(relocations, section)), strict=True)
+            except _relocate.RelocationError as problem:
+                raise self._problem(problem, relocations) from None
+        return sorted(found)
+
     def symbols(self) -> SymbolTable:
         """Return the symbol table (``.symtab``, else ``.dynsym``), indexed; made once."""
         return self._symbol_table

@@ -50,7 +50,7 @@ class Surroundings(Protocol):
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the code cannot be read."""
 
-    def marks(self, address: int, ranges: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
+    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
         """What the code says of how often a site at ``address`` with these ranges is hit."""
 
 
@@ -155,6 +155,10 @@ class DwarfSites:
                 if expression.match(records.info.string(reference) or ""):
                     found.add(reference)
         return array("Q", sorted(found))
+
+    def has_function(self, pattern: str) -> bool:
+        """Whether any function here has a name that matches ``pattern`` (shell glob)."""
+        return any(len(self._references(records, [pattern])) for records in self.dwarf.records)
 
     def count_inside(self, selection: Selection) -> tuple[int, int]:
         """How many sites are inlined into the functions of a selection, and of how many functions they are."""

@@ -6,8 +6,7 @@ of another unit. The chain of these entries is one Function; its parameters are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.dwarf.info import MISSING
 from inlinetrace.sites.model import CallSite, Encoding, TypeName
@@ -21,11 +20,11 @@ _MAX_CHAIN = 8
 _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A function as its prototype says it; ``index_of`` maps the keys of parameter entries to positions.
 
     ``key`` is that of the entry at the end of the chain, the same for all copies that are of one definition.
+    ``missing`` tells that the entry stands in a file that is not there.
     """
 
     key: int
@@ -55,45 +54,59 @@ class Functions:
         return known
 
     def _read(self, key: int) -> Function:
-        levels = []
-        current = key
-        missing = False
-        for _ in range(_MAX_CHAIN):
-            if current == MISSING:
-                missing = True
-                break
-            levels.append((current, self._dwarf.dies.prototype(current)))
-            current = levels[-1][1].origin
-            if not current:
-                break
-        name = next((level.name for _, level in levels if level.name), None)
+        if key == MISSING:
+            return Function(key, "", "", (), {}, False, None, True)
+        first = self._dwarf.dies.prototype(key)
+        if first.origin:
+            return self._read_chain(key, first)
+        index_of = {}
+        parameters = []
+        for position, (parameter_key, name, type_key, _) in enumerate(first.parameters):
+            index_of[parameter_key] = position
+            parameters.append((name or f"arg{position}", self.type_name(type_key)))
+        return Function(
+            key,
+            first.name or "",
+            self._dwarf.dies.type_text(first.return_type),
+            tuple(parameters),
+            index_of,
+            first.variadic,
+            self._declared(key, first),
+            False,
+        )
+
+    def _read_chain(self, key: int, first: Prototype) -> Function:
+        """Read a copy and what it refers to: the abstract instance, a declaration, an entry of another unit."""
+        levels = [(key, first)]
+        while levels[-1][1].origin and levels[-1][1].origin != MISSING and len(levels) < _MAX_CHAIN:
+            origin = levels[-1][1].origin
+            levels.append((origin, self._dwarf.dies.prototype(origin)))
         described = [level for _, level in levels if any(parameter[1] for parameter in level.parameters)]
-        chosen = described[-1] if described else (levels[0][1] if levels else None)
-        if chosen is None or not levels:
-            return Function(key, name or "", "", (), {}, False, None, True)
+        chosen = described[-1] if described else first
         index_of = {parameter[0]: position for position, parameter in enumerate(chosen.parameters)}
-        for _, level in levels:
+        for _, level in reversed(levels):
             for position, (parameter_key, _, _, origin) in enumerate(level.parameters):
-                if parameter_key not in index_of and origin in index_of:
+                if parameter_key in index_of:
+                    continue
+                if origin in index_of:
                     index_of[parameter_key] = index_of[origin]
-                elif parameter_key not in index_of and not origin and len(level.parameters) == len(chosen.parameters):
+                elif not origin and len(level.parameters) == len(chosen.parameters):
                     # a declaration and its definition list the same parameters
                     index_of[parameter_key] = position
-        parameters = tuple(
-            (parameter_name or f"arg{position}", self.type_name(type_key))
-            for position, (_, parameter_name, type_key, _) in enumerate(chosen.parameters)
-        )
-        returns = next((level.return_type for _, level in levels if level.return_type), 0)
+        name = next((level.name for _, level in levels if level.name), None)
         located = next(((entry, level) for entry, level in levels if level.decl_line), None)
         return Function(
             levels[-1][0],
             name or "",
-            self._dwarf.dies.type_text(returns),
-            parameters,
+            self._dwarf.dies.type_text(next((level.return_type for _, level in levels if level.return_type), 0)),
+            tuple(
+                (parameter_name or f"arg{position}", self.type_name(type_key))
+                for position, (_, parameter_name, type_key, _) in enumerate(chosen.parameters)
+            ),
             index_of,
             any(level.variadic for _, level in levels),
             self._declared(*located) if located else None,
-            missing and not name,
+            levels[-1][1].origin == MISSING and not name,
         )
 
     def _declared(self, key: int, prototype: Prototype) -> CallSite | None:

@@ -1,9 +1,12 @@
-"""The model: a Site and its Parameters. Pure data, the same whether it was read from DWARF or from BTF."""
+"""The model: a Site and its Parameters. Pure data, the same whether it was read from DWARF or from BTF.
+
+Named tuples: a kernel has 350,000 rows with 600,000 parameters, and a frozen dataclass takes five times as long to make.
+"""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Compiler, Doubt, Mark
@@ -25,8 +28,7 @@ class Encoding(enum.Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(NamedTuple):
     """A parameter's type as far as listing and cutting a value need it.
 
     ``text`` is C source (``struct file *``); ``size`` is in bytes, 0 where unknown; ``encoding`` is that of the type
@@ -41,8 +43,7 @@ class TypeName:
     die: int
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of the prototype, with its location at the site or the reason why there is none."""
 
     name: str
@@ -56,8 +57,7 @@ class Parameter:
         return isinstance(self.location, Location)
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(NamedTuple):
     """Where in the source the call stands; a line or column of 0 is unknown."""
 
     file: str | None
@@ -65,16 +65,14 @@ class CallSite:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class InlineFrame:
+class InlineFrame(NamedTuple):
     """One level of the inline chain: the function and where it was called."""
 
     function: str
     call: CallSite | None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """One inlined copy (``inlined``), or one out-of-line copy, of a function.
 
     ``address`` is a link-time address, in a relocatable object the offset in the section. ``chain`` has the inlined

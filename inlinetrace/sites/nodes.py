@@ -178,7 +178,8 @@ def unary(op: Op, value: int, type_: BaseType | None, address_size: int) -> int 
 
 
 def binary(op: Op, left: int, right: int, type_: BaseType | None, address_size: int) -> int | None:
-    """Return ``left op right``, both operands of ``type_``; None where it is undefined (division by 0).
+    """Return ``left op right``, both operands of ``type_``; None where it is undefined (division by 0, remainders
+    of signed types with different signs).
 
     Generic operands: DIV, SHRA and the comparisons are signed, MOD and SHR unsigned (DWARF 5 section 2.5.1.4 and
     2.5.1.5). A shift by the width or more moves everything out.
@@ -219,7 +220,12 @@ def binary(op: Op, left: int, right: int, type_: BaseType | None, address_size: 
     quotient = abs(left) // abs(right)
     if (left < 0) != (right < 0):
         quotient = -quotient
-    return (quotient if op == Op.DIV else left - quotient * right) & mask
+    if op == Op.DIV:
+        return quotient & mask
+    if left % right != left - quotient * right:
+        # DWARF does not say whose sign a remainder of signed numbers has; compilers and gdb disagree.
+        return None
+    return left % right & mask
 
 
 def _binary_float(op: Op, left: float, right: float, size: int) -> int | None:

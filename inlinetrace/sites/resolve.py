@@ -27,7 +27,9 @@ from inlinetrace.sites.reasons import Reason, Unavailable
 MAXIMUM_NODES = 512
 MAXIMUM_STEPS = 4096
 MAXIMUM_BRANCHES = 8
-MAXIMUM_PIECES = 256
+MAXIMUM_PIECES = 64
+MAXIMUM_SIZE = 1 << 20
+"""Bytes of a value; a parameter larger than this is a malformed type."""
 MAXIMUM_PIECE_BITS = 1 << 23
 
 
@@ -89,6 +91,8 @@ def resolve_traced(expression: bytes, context: Context) -> tuple[Location | Unav
     """Return the same as ``resolve`` and what the result depends on."""
     if not expression:
         return Unavailable(Reason.NO_LOCATION, "empty expression"), Dependence.NONE
+    if context.size > MAXIMUM_SIZE:
+        return _too_large(context.size), Dependence.NONE
     if len(expression) == 1 and dw.REG0 <= expression[0] < dw.BREG0:
         return _register(expression[0] - dw.REG0, context), Dependence.NONE
     operations = dw.decode(
@@ -105,6 +109,8 @@ def resolve_operations(operations: Sequence[Operation], context: Context) -> tup
     """Return what ``resolve_traced`` does, for an expression that is decoded already."""
     if not operations:
         return Unavailable(Reason.NO_LOCATION, "empty expression"), Dependence.NONE
+    if context.size > MAXIMUM_SIZE:
+        return _too_large(context.size), Dependence.NONE
     resolver = _Resolver(tuple(operations), context)
     try:
         return resolver.location(), resolver.depends
@@ -114,6 +120,8 @@ def resolve_operations(operations: Sequence[Operation], context: Context) -> tup
 
 def constant(value: int | bytes, size: int, *, address_size: int, little_endian: bool) -> Location | Unavailable:
     """Return the location of a DW_AT_const_value: a number, or the value's bytes in the target's order."""
+    if size > MAXIMUM_SIZE:
+        return _too_large(size)
     if isinstance(value, int):
         return Location.constant(value, size=size, address_size=address_size, little_endian=little_endian)
     size = size or len(value)
@@ -146,6 +154,10 @@ def _register(number: int, context: Context) -> Location | Unavailable:
     return Location.register(
         number, size=context.size, address_size=context.address_size, little_endian=context.little_endian
     )
+
+
+def _too_large(size: int) -> Unavailable:
+    return Unavailable(Reason.UNSUPPORTED, f"a value of {size} bytes")
 
 
 def _partly(what: str, context: Context) -> str:
@@ -301,6 +313,8 @@ class _Resolver:
             raise _UnavailableError(Unavailable(Reason.PARTLY, ", ".join(described)))
         if not position:
             raise _UnavailableError(Unavailable(Reason.NO_LOCATION, "pieces of no size"))
+        if len(pieces) == 1 and pieces[0].bits == 8 * size and not pieces[0].shift:
+            return self._finish(pieces[0].node, (), size)
         return self._finish(len(self.nodes) - 1, tuple(pieces), size)
 
     def _missing(self, stop: _UnavailableError, part: tuple[Operation, ...]) -> str:

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
 from inlinetrace.elf.debugfile import DEFAULT_ROOTS, Attempt, find_alternate_file, find_debug_file
 from inlinetrace.elf.file import ElfFile
+from inlinetrace.errors import UnsupportedError
 from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
+from inlinetrace.sites.marks import flow_marks
 
 if TYPE_CHECKING:
+    from inlinetrace.code.analysis import Code
     from inlinetrace.elf.sections import Section
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
@@ -39,6 +42,7 @@ class Image:
         self.tried = tuple(tried)
         self.module = module
         self._last_section: Section | None = None
+        self._codes: dict[int, Code | None] = {}
 
     @property
     def path(self) -> str:
@@ -58,6 +62,23 @@ class Image:
     def select(self, patterns: Sequence[str] = ("*",), *, inside: bool = False) -> Selection:
         """What matches; see DwarfSites.select."""
         return self.reader.select(patterns, inside=inside)
+
+    def has_function(self, pattern: str) -> bool:
+        """Whether any function here has a name that matches ``pattern``."""
+        return self.reader.has_function(pattern)
+
+    def warnings(self) -> list[str]:
+        """What keeps sites from being found or named, one line each."""
+        found = []
+        if self.dwarf.alternate_missing:
+            link = self.debug.debug_alt_link
+            name = link[0] if link else "?"
+            found.append(f"{self.debug.path}: functions without a name stand in {name}, which is not there")
+        missing = self.dwarf.split.missing
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            found.append(f"{self.debug.path}: split DWARF: {missing[0]}{more} not found: its sites are not listed")
+        return found
 
     def sites(self, patterns: Sequence[str] = ("*",)) -> Iterator[Site]:
         """All sites and out-of-line copies of the functions that match one of ``patterns`` (shell globs)."""
@@ -83,18 +104,31 @@ class Image:
             return Place(None, None, symbol, offset)
         return Place(section.name, address - section.address, symbol, offset)
 
-    def code_section(self, address: int) -> Section | None:
-        """The section with the instructions at ``address``, if the file at hand has its contents."""
+    def code(self, address: int) -> Code | None:
+        """The instructions of the section around ``address``; None if the file at hand does not have them."""
         section = self.program.section_at(address)
-        return section if section is not None and section.executable and not section.nobits else None
+        if section is None or not section.executable or section.nobits:
+            return None
+        if section.index not in self._codes:
+            from inlinetrace.code.analysis import Code
+
+            try:
+                self._codes[section.index] = Code.of_section(self.program, section)
+            except UnsupportedError:
+                self._codes[section.index] = None
+        return self._codes[section.index]
 
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the code is not at hand."""
-        return None
+        code = self.code(address)
+        return None if code is None else code.is_jump_target(address)
 
-    def marks(self, address: int, ranges: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
-        """What the code says of how often a site is hit."""
-        return ()
+    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
+        """What the code says of how often a site at ``address`` with these ranges is hit."""
+        code = self.code(address)
+        if code is None:
+            return ()
+        return flow_marks(code, address, ranges)
 
 
 def open_image(

@@ -430,7 +430,7 @@ def test_damaged_tables_never_do_worse_than_a_format_error(changes: list[tuple[i
     table = FrameTable(data, eh=eh, section="x")
     for pc in (0x1000, 0x1003, 0x1081, 0x10BF):
         error = error_of(partial(table.cfa, pc)) or error_of(partial(table.register_rule, pc, RBX))
-        assert error is None or error.offset is not None and error.offset <= len(data)
+        assert error is None or (error.offset is not None and error.offset <= len(data))
 
 
 @settings(max_examples=300, deadline=None)
@@ -440,3 +440,29 @@ def test_any_program_ends(program: bytes) -> None:
     for pc in (0x1000, 0x10FF):
         error = error_of(partial(table.cfa, pc))
         assert error is None or error.section == ".debug_frame"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), max_size=12))
+def test_overlapping_functions_are_as_if_all_were_tried(functions: list[tuple[int, int]]) -> None:
+    writer = FrameWriter(eh=False)
+    cie = writer.cie(ENTRY)
+    for start, size in functions:
+        writer.fde(cie, start, size)
+    table = debug_frame(writer)
+    for pc in range(75):
+        covering = [(start, start + size) for start, size in functions if start <= pc < start + size]
+        latest = max((start for start, _ in covering), default=None)
+        last = [function for function in covering if function[0] == latest][-1:]
+        assert table.function_range(pc) == (last[0] if last else None)
+
+
+def test_many_overlaps_cost_no_time() -> None:
+    writer = FrameWriter(eh=False)
+    cie = writer.cie(ENTRY)
+    writer.fde(cie, 0, 0x1000000)
+    for start in range(30_000):
+        writer.fde(cie, start, 1)
+    table = debug_frame(writer)
+    kinds, _, _ = table.cfa_many(array("Q", range(0x800000, 0x800000 + 300_000)))
+    assert kinds.count(1) == 300_000

@@ -479,3 +479,54 @@ def test_any_program_can_be_asked(program: bytes) -> None:
     writer = LineWriter()
     writer.raw(program)
     exercise(writer.data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 3), min_size=1, max_size=5)), max_size=6))
+def test_overlapping_sequences_are_as_if_all_were_tried(sequences: list[tuple[int, list[int]]]) -> None:
+    writer = LineWriter()
+    for start, steps in sequences:
+        writer.set_address(start)
+        for step in steps:
+            writer.row(advance=step, line=1)
+        writer.end(advance=2)
+    program = LineProgram(writer.data, 0)
+    rows = LineRows(*program.rows)
+    ends = [bool(flags & RowFlag.END_SEQUENCE) for flags in rows.flags]
+    real = {(address, view) for address, view, end in zip(rows.address, rows.view, ends, strict=True) if not end}
+    for address in range(35):
+        assert [program.has_row(address, view) for view in range(6)] == [(address, view) in real for view in range(6)]
+        later = [at for at, _ in real if at >= address]
+        assert program.first_row_at_or_after(address) == min(later, default=None)
+        covering: list[tuple[int, int, int, int]] = []
+        first = 0
+        for index, end in enumerate(ends):
+            if not end:
+                continue
+            for row in range(first, index):
+                if rows.address[row] <= address < rows.address[row + 1]:
+                    covering.append((rows.address[first], first, row, index))
+            first = index + 1
+        if not covering:
+            assert program.find(address) is None
+            assert program.next_row(address) is None
+            continue
+        _, _, row, last = max(covering)
+        assert program.find(address) == (rows.file[row], rows.line[row], rows.column[row])
+        assert program.next_row(address) == (rows.address[row + 1] if row + 1 < last else None)
+
+
+def test_many_overlaps_cost_no_time() -> None:
+    writer = LineWriter()
+    writer.set_address(0)
+    writer.copy()
+    writer.end(advance=0x1000000)
+    for _ in range(30_000):
+        writer.set_address(0x10)
+        writer.copy()
+        writer.end(advance=1)
+    program = LineProgram(writer.data, 0)
+    for address in range(0x10, 30_000):
+        assert program.has_row(address, 0) == (address == 0x10)
+        assert program.find(address) == (1, 1, 0)
+        assert program.next_row(address) is None

@@ -1,0 +1,224 @@
+"""List every place where a function was inlined, and where each parameter is there.
+
+  inlinetrace list vfs_llseek -k vmlinux           all sites of one function, and its own code
+  inlinetrace list 'tcp_*' --caller tcp_v4_rcv     of several, where they are inlined into tcp_v4_rcv
+  inlinetrace list --inside tcp_v4_rcv             whatever was inlined into a function
+  inlinetrace list '*' --json -k vmlinux           everything, one JSON object per line
+
+A line has the address, the symbol and section around it, and the prototype with the location of each parameter: a
+register (rax), memory (*(rsp+8)), a value that is computed (rdi+300), a constant (const 0x2), an address. ~ marks a
+location that may show another value than the one passed; what cannot be had says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from inlinetrace.cli.inputs import add_input_arguments, open_input
+from inlinetrace.cli.render import Renderer
+from inlinetrace.errors import NotFoundError
+from inlinetrace.sites.reasons import Compiler, Mark
+
+if TYPE_CHECKING:
+    from inlinetrace.sites.from_dwarf import Selection
+    from inlinetrace.sites.model import Site
+    from inlinetrace.target.image import Image
+
+HELP = "list the inlined sites of functions, and where their parameters are"
+
+# More functions than this are summed up in one line.
+_SUMMARY_LINES = 10
+
+_CLANG_NOTICE = (
+    "these sites were compiled by clang, whose debug information does not tell when a parameter was changed before "
+    "the site: its new value may be shown"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``list``."""
+    parser.add_argument("functions", nargs="*", metavar="FUNC", help="function names or shell globs")
+    add_input_arguments(parser)
+    parser.add_argument(
+        "--inside", metavar="FUNC", action="append", help="list what was inlined into FUNC (glob) instead, at any depth"
+    )
+    filters = parser.add_argument_group("filters")
+    filters.add_argument("--caller", metavar="GLOB", help="only sites inside of a function with this name, or symbol")
+    filters.add_argument("--section", metavar="GLOB", help="only sites in this section")
+    filters.add_argument("--file", metavar="GLOB", help="only calls from this source file (the end of its path)")
+    filters.add_argument(
+        "--available",
+        choices=("all", "any", "none"),
+        help="only sites of which all, any or none of the parameters can be had",
+    )
+    filters.add_argument("--inline-only", action="store_true", help="leave out the copies that are functions themselves")
+    filters.add_argument(
+        "--all", action="store_true", help="list the transparent sites too: parts of a function joined to it again"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show call sites, chains, reasons in full, and files tried"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``list``; 0 if every name was found."""
+    import gc
+
+    # A listing makes millions of objects and no cycles: looking for cycles would take a third of the time.
+    gc.disable()
+    if bool(args.functions) == bool(args.inside):
+        from inlinetrace.errors import UsageError
+
+        raise UsageError("name functions to list, or --inside FUNC: one of the two")
+    image = open_input(args)
+    patterns = args.inside or args.functions
+    selection = image.select(patterns, inside=bool(args.inside))
+    missing = _missing(image, patterns)
+    summary = Summary(not args.inside)
+    renderer = Renderer(image.debug.machine)
+    write = sys.stdout.write
+    rows = image.reader.by_address(selection.rows)
+    for site in keep(summary.seen(image.reader.build(rows)), args):
+        summary.add(site)
+        write((renderer.json(site) if args.json else renderer.line(site, args.verbose)) + "\n")
+    sys.stdout.flush()
+    for line in summary.lines(image, selection, patterns):
+        print(line, file=sys.stderr)
+    if missing:
+        raise NotFoundError("; ".join(missing))
+    if not selection.rows and not args.inside:
+        names = ", ".join(patterns)
+        raise NotFoundError(f"{names}: declared here, but neither inlined nor out of line", path=image.path)
+    return 0
+
+
+def keep(sites: Iterable[Site], args: argparse.Namespace) -> Iterator[Site]:
+    """Pass on the sites that the filter options let through."""
+    for site in sites:
+        if args.inline_only and not site.inlined:
+            continue
+        if not args.all and Mark.TRANSPARENT in site.marks:
+            continue
+        if args.caller and not _inside(site, args.caller):
+            continue
+        if args.section and not fnmatch.fnmatchcase(site.section or "", args.section):
+            continue
+        if args.file and not _from_file(site, args.file):
+            continue
+        if args.available:
+            available = [parameter.available for parameter in site.parameters]
+            if args.available == "all" and not all(available):
+                continue
+            if args.available == "any" and not any(available):
+                continue
+            if args.available == "none" and any(available):
+                continue
+        yield site
+
+
+def _inside(site: Site, glob: str) -> bool:
+    names = [site.symbol, site.container, *(frame.function for frame in site.chain)]
+    return site.inlined and any(name is not None and fnmatch.fnmatchcase(name, glob) for name in names)
+
+
+def _from_file(site: Site, glob: str) -> bool:
+    position = site.call if site.inlined else site.declared
+    if position is None or position.file is None:
+        return False
+    return fnmatch.fnmatchcase(position.file, glob) or fnmatch.fnmatchcase(position.file, f"*/{glob}")
+
+
+def _missing(image: Image, patterns: list[str]) -> list[str]:
+    """A message for each pattern that no function has."""
+    names: list[str] | None = None
+    messages = []
+    for pattern in patterns:
+        if pattern == "*" or image.has_function(pattern):
+            continue
+        if names is None:
+            names = sorted(set(image.reader.function_names()))
+        import difflib
+
+        near = difflib.get_close_matches(pattern, names, 5, 0.7)
+        hint = f"; near: {', '.join(near)}" if near else ""
+        messages.append(f"no function {pattern} in {image.path}{hint}")
+    return messages
+
+
+class Summary:
+    """Counts what was listed, for the lines on stderr."""
+
+    def __init__(self, by_function: bool) -> None:
+        self._by_function = by_function
+        self._counts: dict[str, list[int]] = {}
+        self._addresses: dict[str, set[int]] = {}
+        self._clang = 0
+        self._transparent = 0
+        self._shown = 0
+
+    def seen(self, sites: Iterable[Site]) -> Iterator[Site]:
+        """Count the transparent sites among all, whether they are shown or not."""
+        for site in sites:
+            if Mark.TRANSPARENT in site.marks:
+                self._transparent += 1
+            yield site
+
+    def add(self, site: Site) -> None:
+        """Count a site that is listed."""
+        self._shown += 1
+        counts = self._counts.setdefault(site.function, [0, 0, 0, 0, 0])
+        if not site.inlined:
+            counts[0] += 1
+            return
+        counts[1] += 1
+        self._addresses.setdefault(site.function, set()).add(site.address)
+        if site.compiler is not Compiler.GCC:
+            self._clang += 1
+        for parameter in site.parameters:
+            counts[2] += 1
+            counts[3] += parameter.available
+            counts[4] += parameter.doubt is not None
+
+    def lines(self, image: Image, selection: Selection, patterns: list[str]) -> Iterator[str]:
+        """The lines of the summary."""
+        if len(self._counts) <= _SUMMARY_LINES:
+            for name, counts in self._counts.items():
+                yield f"{name}: {self._text(counts, len(self._addresses.get(name, ())))}"
+        else:
+            total = [sum(counts[column] for counts in self._counts.values()) for column in range(5)]
+            addresses = len(set().union(*self._addresses.values()))
+            yield f"{len(self._counts)} functions: {self._text(total, addresses)}"
+        if self._by_function and "*" not in patterns:
+            sites, functions = image.reader.count_inside(selection)
+            if sites:
+                inside = " ".join(f"--inside {pattern}" for pattern in patterns)
+                what = patterns[0] if len(patterns) == 1 else "them"
+                yield (
+                    f"{sites} sites of {functions} functions are inlined into {what}: inlinetrace list {inside}"
+                )
+        elif not self._by_function:
+            own = image.select(patterns).rows
+            inlined = sum(row.inlined for row in own)
+            yield (
+                f"{', '.join(patterns)} itself: {len(own) - inlined} out of line, {inlined} inlined: "
+                f"inlinetrace list {' '.join(patterns)}"
+            )
+        if self._transparent:
+            yield f"{self._transparent} transparent sites, parts of a function joined to it again (--all lists them)"
+        if self._clang:
+            yield f"{self._clang} of {self._shown}: {_CLANG_NOTICE}"
+
+    @staticmethod
+    def _text(counts: list[int], addresses: int) -> str:
+        out_of_line, inlined, parameters, available, doubtful = counts
+        text = f"{out_of_line} out of line, {inlined} inlined at {addresses} addresses"
+        if parameters:
+            text += f", {available} of {parameters} arguments available"
+        if doubtful:
+            text += f" ({doubtful} doubtful)"
+        return text

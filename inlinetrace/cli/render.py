@@ -1,0 +1,150 @@
+"""Sites as lines of text and as JSON objects; both show the same rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from inlinetrace.sites.location import Location
+from inlinetrace.sites.reasons import Mark
+
+if TYPE_CHECKING:
+    from inlinetrace.elf.machine import Machine
+    from inlinetrace.sites.model import CallSite, Parameter, Site, TypeName
+
+MARK_TEXT = {
+    Mark.REENTERED: "may be hit more often than called: its address is met again from inside of it",
+    Mark.SHARED_ADDRESS: "may be hit from elsewhere too: it has no code of its own here and the address is jumped to",
+    Mark.HOISTED: "may be hit without a call: the compiler gave no entry address",
+    Mark.COPIES: "may be hit less often than called: the code exists in several copies with one entry",
+    Mark.TRANSPARENT: "no call: the function was split and joined again",
+}
+
+
+def declare(type_text: str, name: str) -> str:
+    """C text that declares ``name`` with a type: pointers to functions and arrays have the name inside."""
+    at = type_text.find("(*")
+    if at >= 0:
+        at += 2
+        while at < len(type_text) and type_text[at] == "*":
+            at += 1
+        return type_text[:at] + name + type_text[at:]
+    bracket = type_text.find("[")
+    if bracket > 0:
+        return f"{type_text[:bracket]} {name}{type_text[bracket:]}"
+    return f"{type_text}{name}" if type_text.endswith("*") else f"{type_text} {name}"
+
+
+class Renderer:
+    """Renders the sites of one machine; equal locations and types are rendered once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
+        self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
+
+    def location(self, location: Location, type_: TypeName) -> str:
+        """A location in pfunct's words; constants by the sign of the type."""
+        key = (id(location), type_.signed)
+        known = self._texts.get(key)
+        if known is None:
+            known = self._texts[key] = (location.text(self.machine, signed=type_.signed), location)
+        return known[0]
+
+    def parameter(self, parameter: Parameter, verbose: bool) -> str:
+        """``struct file *file [rdi]``; ``~`` marks a doubt, what is unavailable says why."""
+        location = parameter.location
+        if isinstance(location, Location):
+            text = self.location(location, parameter.type)
+            if parameter.doubt is not None:
+                text = f"~{text}: {parameter.doubt.value}" if verbose else f"~{text}"
+        else:
+            text = f"unavailable: {location.reason.value}"
+            if verbose and location.detail:
+                text += f", {location.detail}"
+        return f"{declare(parameter.type.text, parameter.name)} [{text}]"
+
+    def line(self, site: Site, verbose: bool) -> str:
+        """The listing line, in the shape of ``pfunct --inline_sites``; with ``verbose`` more lines, indented."""
+        where = []
+        if site.symbol is not None:
+            where.append(f"{site.symbol}+{site.symbol_offset:#x}")
+        if site.section is not None:
+            where.append(f"{site.section} +{site.section_offset:#x}")
+        parameters = [self.parameter(parameter, verbose) for parameter in site.parameters]
+        if site.variadic:
+            parameters.append("...")
+        prototype = declare(site.return_type, site.function)
+        text = f"{site.address:#x} [{', '.join(where)}] {prototype}({', '.join(parameters) or 'void'})"
+        if not site.inlined:
+            text += f" (out of line as {site.copy})" if site.copy else " (out of line)"
+        elif Mark.TRANSPARENT in site.marks:
+            text += " (transparent)"
+        if not verbose:
+            return text
+        lines = [text]
+        if site.inlined:
+            outer = [*(frame.function for frame in site.chain), *([site.container] if site.container else [])]
+            calls = [site.call, *(frame.call for frame in site.chain)]
+            lines += [
+                f"    called at {source(call)} in {name}" for call, name in zip(calls, outer, strict=False)
+            ]  # fmt: skip
+        if site.declared is not None:
+            lines.append(f"    declared at {source(site.declared)}")
+        lines += [f"    {MARK_TEXT[mark]} ({mark.value})" for mark in site.marks]
+        return "\n".join(lines)
+
+    def json(self, site: Site) -> str:
+        """One object on one line; the keys are a contract and only grow."""
+        parameters = []
+        for name, type_, location, doubt in site.parameters:
+            item: dict[str, Any] = {"name": name, "type": type_.text}
+            if isinstance(location, Location):
+                item["location"] = self.location(location, type_)
+                if doubt is not None:
+                    item["doubt"] = doubt.value
+            else:
+                item["unavailable"] = location.reason.value
+                if location.detail:
+                    item["detail"] = location.detail
+            parameters.append(item)
+        inlined_into = [frame[0] for frame in site.chain]
+        if site.container is not None:
+            inlined_into.append(site.container)
+        return _ENCODE(
+            {
+                "function": site.function,
+                "inlined": site.inlined,
+                "address": hex(site.address),
+                "symbol": site.symbol,
+                "symbol_offset": site.symbol_offset,
+                "section": site.section,
+                "section_offset": site.section_offset,
+                "inlined_into": inlined_into,
+                "call": _position(site.call),
+                "module": site.module,
+                "source": site.source,
+                "parameters": parameters,
+                "return_type": site.return_type,
+                "variadic": site.variadic,
+                "copy": site.copy,
+                "declared": _position(site.declared),
+                "marks": [mark.value for mark in site.marks],
+                "compiler": site.compiler.value,
+            }
+        )
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+def _position(call: CallSite | None) -> dict[str, Any] | None:
+    return None if call is None else {"file": call[0], "line": call[1], "column": call[2] or None}
+
+
+def source(call: CallSite | None) -> str:
+    """``fs/read_write.c:340:11``."""
+    if call is None:
+        return "an unknown place"
+    text = f"{call.file or '?'}:{call.line}"
+    return f"{text}:{call.column}" if call.column else text

@@ -1,0 +1,134 @@
+"""Which shapes are doubtful."""
+
+from __future__ import annotations
+
+import pytest
+
+from inlinetrace.sites.doubt import shape_doubt
+from inlinetrace.sites.location import Location
+from inlinetrace.sites.reasons import Compiler, Doubt
+from inlinetrace.sites.resolve import constant
+from tests.dwarf.expression_writer import number, op, sleb, uleb
+from tests.sites.test_resolve import F64, RAX, S32, S64, SEXT, located, value
+
+ZEXT = op("const4u", b"\xff\xff\xff\xff") + op("and")
+REGISTER = op("breg0", sleb(0))
+OTHER = op("breg1", sleb(0))
+TOP = op("const1u", b"\x20") + op("shl")
+
+
+def doubt(data: bytes, size: int = 4, compiler: Compiler = Compiler.GCC, *, single: bool = False) -> Doubt | None:
+    return shape_doubt(located(data, size), compiler=compiler, single_expression=single, inlined=True, stack_pointer=7)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        op("reg0"),
+        op("breg0", sleb(8)),
+        value(op("breg0", sleb(8))),
+        value(op("lit3")),
+        value(op("addr", number(0x1000, 8))),
+        value(op("fbreg", sleb(8))),
+        value(REGISTER, OTHER, op("plus")),
+        value(REGISTER, ZEXT),
+        value(REGISTER, op("lit3"), op("shl")),
+        # Extended first, then divided, shifted or compared.
+        value(REGISTER, ZEXT, op("lit3"), op("shr")),
+        value(REGISTER, SEXT, op("lit3"), op("div")),
+        value(REGISTER, op("const1u", b"\x20"), op("shl"), op("const1u", b"\x22"), op("shra")),
+        value(REGISTER, TOP, OTHER, TOP, op("lt")),
+        value(REGISTER, TOP, op("const8u", number(5 << 32, 8)), op("ge")),
+        value(op("breg0", sleb(0)), op("deref_size", b"\x04"), op("lit3"), op("div")),
+        value(op("breg0", sleb(0)), op("deref"), op("lit3"), op("shr")),
+        value(op("regval_type", uleb(RAX), uleb(S32)), op("const_type", uleb(S32), b"\x04", number(8, 4)), op("div")),
+        value(
+            REGISTER, op("convert", uleb(S32)), op("convert", uleb(S64)), op("convert", uleb(0)), op("lit3"), op("shra")
+        ),
+        value(REGISTER, ZEXT, op("lit0"), op("eq"), op("lit1"), op("shr")),
+        value(REGISTER, ZEXT, op("plus_uconst", uleb(1 << 63)), op("const1s", b"\x05"), op("gt")),
+    ],
+)
+def test_trusted_of_gcc(data: bytes) -> None:
+    assert doubt(data) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        value(REGISTER, op("lit3"), op("shr")),
+        value(REGISTER, op("lit3"), op("shra")),
+        value(REGISTER, op("lit8"), op("div")),
+        value(REGISTER, op("lit8"), op("mod")),
+        value(REGISTER, op("lit0"), op("lt")),
+        value(REGISTER, op("lit0"), op("ne")),
+        value(REGISTER, op("abs")),
+        value(REGISTER, ZEXT, OTHER, op("div")),
+        # The sum of two extended values may carry.
+        value(REGISTER, ZEXT, OTHER, ZEXT, op("plus"), op("lit8"), op("div")),
+        value(REGISTER, ZEXT, op("not"), op("lit3"), op("shr")),
+        # Shifts left by what is no extension.
+        value(REGISTER, op("lit3"), op("shl"), op("lit3"), op("shr")),
+        value(REGISTER, TOP, OTHER, op("lt")),
+        # A register in 64 bits is still a register.
+        value(REGISTER, op("convert", uleb(S64)), op("convert", uleb(0)), op("lit3"), op("shra")),
+        # The arithmetic is inside an address.
+        op("breg0", sleb(0)) + op("lit3") + op("shr") + op("plus_uconst", uleb(8)),
+    ],
+)
+def test_width_dependent(data: bytes) -> None:
+    assert doubt(data) == Doubt.WIDTH
+
+
+def test_frame_slots() -> None:
+    assert doubt(op("fbreg", sleb(8))) == Doubt.UNSTORED_SLOT
+    assert doubt(value(op("fbreg", sleb(8)), op("deref"), op("lit1"), op("plus"))) == Doubt.UNSTORED_SLOT
+    assert doubt(value(op("call_frame_cfa"), op("lit8"), op("minus"), op("deref"))) == Doubt.UNSTORED_SLOT
+
+
+def test_pieces() -> None:
+    register, memory = op("reg5") + op("piece", uleb(4)), op("breg3", sleb(8)) + op("piece", uleb(4))
+    literal = value(op("lit0")) + op("piece", uleb(4))
+    assert doubt(register + memory, 8) == Doubt.MIXED_PIECES
+    assert doubt(register + register, 8) is None
+    assert doubt(register + literal, 8) is None
+    assert doubt(memory + literal, 8) is None
+
+
+def test_a_single_register_on_an_inlined_parameter() -> None:
+    assert doubt(op("reg0"), single=True) == Doubt.SINGLE_REGISTER
+    assert doubt(value(op("lit0")), single=True) is None
+    out_of_line = shape_doubt(located(op("reg0")), compiler=Compiler.GCC, single_expression=True, inlined=False)
+    assert out_of_line is None
+
+
+@pytest.mark.parametrize("compiler", [Compiler.CLANG, Compiler.OTHER])
+def test_other_compilers_are_trusted_with_plain_shapes_only(compiler: Compiler) -> None:
+    for plain in (
+        op("reg0"),
+        value(op("breg0", sleb(8))),
+        value(op("lit0")),
+        value(op("consts", sleb(-1))),
+        value(op("addr", number(0x1000, 8))),
+    ):
+        assert doubt(plain, 8, compiler) is None
+    for other in (
+        op("breg0", sleb(8)),
+        op("fbreg", sleb(8)),
+        # The address of a slot in the frame: the load was left out.
+        value(op("fbreg", sleb(8))),
+        value(op("breg7", sleb(8))),
+        value(REGISTER, ZEXT),
+        # Literals in arithmetic stand for operands that were lost.
+        value(op("lit0"), op("lit1"), op("plus")),
+        value(op("lit0"), REGISTER, op("plus")),
+        value(REGISTER, op("convert", uleb(S32)), op("convert", uleb(F64))),
+        op("reg5") + op("piece", uleb(4)) + op("reg4") + op("piece", uleb(4)),
+    ):
+        assert doubt(other, 8, compiler) == Doubt.COMPILER
+
+
+def test_attribute_constants_are_plain() -> None:
+    location = constant(5, 4, address_size=8, little_endian=True)
+    assert isinstance(location, Location)
+    assert shape_doubt(location, compiler=Compiler.CLANG, single_expression=True, inlined=True) is None
