@@ -120,6 +120,7 @@ class _Body:
         self.function = function
         self.callees = callees
         self.scope: list[Variable] = list(function.parameters)
+        self.counters: list[Variable] = []
         self.locals = 0
         self.multiplier = 1
 
@@ -270,11 +271,16 @@ class _Body:
             return Text(f"$sink = {self.u64(1)};")
         return Text(f"$state ^= opaque({self.u64(1)});")
 
+    def changeable(self) -> list[Variable]:
+        """The variables that may be assigned to: all but those that count the rounds of a loop around."""
+        return [v for v in self.scope if v not in self.counters]
+
     def reassign(self) -> Text:
         """An assignment to a parameter or a local variable."""
-        if not self.scope:
+        changeable = self.changeable()
+        if not changeable:
             return self.effect()
-        variable = self.prng.pick(self.scope)
+        variable = self.prng.pick(changeable)
         if variable.type.kind is Kind.INTEGER and self.prng.chance(40):
             operation = self.prng.pick(("^=", "|=", "&=", "+="))
             if variable.type.signed and operation == "+=":
@@ -302,7 +308,7 @@ class _Body:
             return [Call(callee, arguments)]
         if tail and callee.returns is self.function.returns:
             return [Call(callee, arguments, returned=True)]
-        same = [v for v in self.scope if v.type is callee.returns]
+        same = [v for v in self.changeable() if v.type is callee.returns]
         if same and prng.chance(35):
             return [Call(callee, arguments, target=prng.pick(same).name)]
         self.locals += 1
@@ -333,21 +339,20 @@ class _Body:
     def loop(self) -> list[Statement]:
         """A loop of at most four rounds, counted by a new variable or by one that is there already."""
         prng = self.prng
-        counters = [v for v in self.scope if v.type in (U32, U64, U8)]
-        if counters and prng.chance(50):
-            counter = prng.pick(counters).name
-            # The body may change the counter: the number of rounds is bounded by a variable that it cannot see.
-            self.locals += 1
-            rounds = f"r{self.locals}"
+        own = [v for v in self.changeable() if v.type in (U32, U64, U8, S32)]
+        if own and prng.chance(50):
+            counter = prng.pick(own)
+            name, kind = counter.name, counter.type.c
+            self.counters.append(counter)
+            # Nothing stands before the loop, so that its head can be the entry of the function.
             if prng.chance(60):
-                block = self.nested(
-                    "do", prng.between(1, 2), 4, f" while (({counter} & 6) && ++{rounds} < 4);", f"{counter} >>= 1;"
-                )
+                step = f"{name} = ({kind})(((u32){name} & 7) >> 1);"
+                block = self.nested("do", prng.between(1, 2), 4, f" while ({name});", step)
             else:
-                block = self.nested(
-                    f"while (({counter} & 3) && {rounds}++ < 4)", prng.between(1, 2), 4, "", f"{counter}--;"
-                )
-            return [Text(f"u32 {rounds} = 0;"), block]
+                step = f"{name} = ({kind})(((u32){name} & 3) - 1);"
+                block = self.nested(f"while ((s32){name} > 0)", prng.between(1, 2), 4, "", step)
+            self.counters.pop()
+            return [block]
         self.locals += 1
         index = Variable(f"i{self.locals}", U32)
         bound = prng.pick(("2", "3", "4", f"({self.u32(0)} & 3)", f"1 + ({self.u32(0)} & 3)"))
@@ -392,7 +397,7 @@ class _Body:
             body.append(self.effect())
         unused = [p for p in self.function.parameters if not _mentions(body, p.name)]
         if unused and prng.chance(85):
-            body.insert(prng.below(2), Text(f"$state {prng.pick(('+=', '^='))} {' * '.join(map(self.read, unused))};"))
+            body.insert(0 if prng.chance(50) else len(body), Text(f"$state {prng.pick(('+=', '^='))} {' * '.join(map(self.read, unused))};"))
         if prng.chance(25):
             body.extend(self.call(tail=True))
         if not (isinstance(body[-1], Call) and body[-1].returned):
