@@ -397,7 +397,8 @@ class _Body:
             body.append(self.effect())
         unused = [p for p in self.function.parameters if not _mentions(body, p.name)]
         if unused and prng.chance(85):
-            body.insert(0 if prng.chance(50) else len(body), Text(f"$state {prng.pick(('+=', '^='))} {' * '.join(map(self.read, unused))};"))
+            text = f"$state {prng.pick(('+=', '^='))} {' * '.join(map(self.read, unused))};"
+            body.insert(0 if prng.chance(50) else len(body), Text(text))
         if prng.chance(25):
             body.extend(self.call(tail=True))
         if not (isinstance(body[-1], Call) and body[-1].returned):
