@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     selection = image.select(patterns, inside=bool(args.inside))
     missing = _missing(image, patterns)
     summary = Summary(not args.inside)
-    renderer = Renderer(image.debug.machine)
+    renderer = Renderer(image.debug.machine, image.name_address)
     write = sys.stdout.write
     rows = image.reader.by_address(selection.rows)
     for site in keep(summary.seen(image.reader.build(rows)), args):

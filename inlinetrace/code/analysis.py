@@ -42,7 +42,7 @@ _ADDENDS_IN_PLACE = ("i686", "arm")
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Relocations of relocatable code: patched places (addresses), symbol value + addend, 1 if the symbol has a section."""
+    """Relocations of relocatable code: patched places (addresses), symbol + addend, 1 if the symbol has a section."""
 
     places: array[int]
     values: array[int]

@@ -17,6 +17,7 @@ from inlinetrace.code import _x86
 from inlinetrace.code.analysis import Code, Jumps, Relocations
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.elf.sections import Section
+from inlinetrace.errors import UnsupportedError
 
 
 class FileCode:
@@ -47,6 +48,20 @@ class FileCode:
         at = address - holder.address
         return bytes(self._elf.data(holder)[at : at + size])
 
+    def _is_thumb(self, section: Section) -> bool:
+        """Tell by the mapping symbols (ELF for the Arm Architecture, section 5.5.5) which instruction set it is."""
+        symbols = self._elf.symbols()
+        kinds = {
+            name[:2]
+            for prefix in ("$a", "$t")
+            for name, index in ((s.name, s.section_index) for s in symbols.names_starting_with(prefix))
+            if index == section.index and name[2:3] in ("", ".")
+        }
+        if len(kinds) != 1:
+            found = "both Arm and Thumb instructions" if kinds else "no symbols that tell Arm from Thumb instructions"
+            raise UnsupportedError(f"it has {found}", path=self._elf.path, section=section.label)
+        return kinds == {"$t"}
+
     def _make(self, section: Section) -> Code:
         elf = self._elf
         relocations = None
@@ -66,6 +81,7 @@ class FileCode:
             read=self._read,
             relocations=relocations,
             little_endian=elf.little_endian,
+            thumb=elf.machine.name == "arm" and self._is_thumb(section),
         )
 
     @cached_property

@@ -115,16 +115,28 @@ class Image:
         within = address - section.address
         return Place(section.name, within, symbol, offset, within if self.program.relocatable else address)
 
+    def name_address(self, address: int) -> str:
+        """What people call an address: a hexadecimal number, in a relocatable file section and offset."""
+        if not self.program.relocatable:
+            return hex(address)
+        section = self.debug.section_at(address)
+        if section is None:
+            return hex(address)
+        return f"{section.name}+{address - section.address:#x}"
+
     @cached_property
     def _code(self) -> FileCode | None:
         """The instructions of the program; None if the file does not have them, or the machine's are not known."""
         from inlinetrace.code.file import FileCode
 
+        if not has_code(self.program):
+            return None
         code = FileCode(self.program)
         try:
-            return code if len(code.jumps) or has_code(self.program) else None
+            code.jumps  # noqa: B018
         except UnsupportedError:
             return None
+        return code
 
     def code(self, address: int) -> Code | None:
         """The instructions of the section around ``address``; None if the file at hand does not have them."""
