@@ -287,8 +287,7 @@ def test_mapping_symbols_tell_arm_from_thumb(option: str, size: int, tmp_path: P
     inside = [at for at in code.boundaries() if loop.address <= at < loop.address + loop.size]
     assert min(b - a for a, b in pairwise(inside)) == size
     assert any(loop.address <= s < loop.address + loop.size for s, _ in code.jumps())
-    stripping = ["--strip-symbol=$a", "--strip-symbol=$t"]
-    subprocess.run(["arm-linux-gnueabihf-objcopy", *stripping, path], check=True)
-    bare = ElfFile.open(path)
+    data = path.read_bytes().replace(b"\0$a\0", b"\0xa\0").replace(b"\0$t\0", b"\0xt\0")
+    bare = ElfFile.from_bytes(data)
     with pytest.raises(UnsupportedError, match="no symbols that tell Arm from Thumb"):
         Code.of_section(bare, bare.sections[loop.section_index])
