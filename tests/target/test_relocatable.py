@@ -70,7 +70,9 @@ def link(path: Path, linker: str, output: Path) -> Path:
     lines = [f'"{name}" {0x20000000 + 0x100000 * n:#x} : {{ KEEP(*("{name}")) }}' for n, name in enumerate(names)]
     script = output.with_suffix(".ld")
     # Branches to what is not defined would go to the next instruction on some machines.
-    defined = "other = 0x20f00000;\nbad = 0x20f00000;\n"
+    # The odd address makes it Thumb code on Arm, which is reached without glue.
+    elsewhere = 0x20F00001 if linker.startswith("arm-") else 0x20F00000
+    defined = f"other = {elsewhere:#x};\nbad = {elsewhere:#x};\n"
     script.write_text(defined + "SECTIONS {\n" + "\n".join(lines) + "\n}\n")
     options = ["--no-relax"] if "riscv" in linker else []
     options += ["-static", "--unresolved-symbols=ignore-all", "--noinhibit-exec", "-e", "0"]
