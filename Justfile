@@ -58,7 +58,7 @@ vm-shell KERNEL="6.1" *ARGS: (apt build_packages + " " + guest_packages) build k
 
 # fetch the distribution kernels with DWARF that tests and benchmarks read, into the shared cache
 kernels:
-    @python3 vm-images/fetch.py
+    @python3 vm-images/fetch.py --all-modules --headers
 
 # remove what the recipes made; --all removes the venv too (the kernel cache stays)
 clean *ARGS:
