@@ -203,7 +203,7 @@ class Summary:
                 )
         elif not self._by_function:
             own = image.select(patterns).rows
-            inlined = sum(row.inlined for row in own)
+            inlined = own.inlined
             yield (
                 f"{', '.join(patterns)} itself: {len(own) - inlined} out of line, {inlined} inlined: "
                 f"inlinetrace list {' '.join(patterns)}"

@@ -11,19 +11,19 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace.code._flow import Flow
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
 from inlinetrace.elf.debugfile import DEFAULT_ROOTS, Attempt, find_alternate_file, find_debug_file
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
-from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
-from inlinetrace.sites.marks import flow_marks
+from inlinetrace.sites.from_dwarf import DwarfSites, Region, Selection
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
-    from inlinetrace.elf.sections import Section
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
-    from inlinetrace.sites.reasons import Mark
+
+_LAST_ADDRESS = (1 << 64) - 1
 
 
 class Image:
@@ -41,7 +41,6 @@ class Image:
         self.alternate = alternate
         self.tried = tuple(tried)
         self.module = module
-        self._last_section: Section | None = None
         self._codes: dict[int, Code | None] = {}
 
     @property
@@ -93,16 +92,24 @@ class Image:
     def _symbols(self) -> SymbolTable:
         return self._symbols_file.symbols()
 
-    def place(self, address: int) -> Place:
-        """Section and symbol of a link-time address."""
-        section = self._last_section
-        if section is None or not section.address <= address < section.address + section.size:
-            section = self._last_section = self.program.section_at(address) or self._symbols_file.section_at(address)
-        found = self._symbols.name_and_offset(address)
-        symbol, offset = found or (None, None)
+    def region(self, address: int) -> Region:
+        """The section around a link-time address."""
+        section = self.program.section_at(address) or self._symbols_file.section_at(address)
         if section is None:
-            return Place(None, None, symbol, offset)
-        return Place(section.name, address - section.address, symbol, offset)
+            return Region(None, address, min(address + 1, _LAST_ADDRESS))
+        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS))
+
+    def flow(self, address: int) -> Flow | None:
+        """The jumps of the section around ``address``; None if the file at hand does not have its code."""
+        code = self.code(address)
+        if code is None:
+            return None
+        by_source, by_target = code.jumps_by_source, code.jumps()
+        return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
+
+    def symbol(self, address: int) -> tuple[str, int] | None:
+        """Name of the function symbol that contains ``address``, and the offset in it."""
+        return self._symbols.name_and_offset(address)
 
     def code(self, address: int) -> Code | None:
         """The instructions of the section around ``address``; None if the file at hand does not have them."""
@@ -117,18 +124,6 @@ class Image:
             except UnsupportedError:
                 self._codes[section.index] = None
         return self._codes[section.index]
-
-    def is_jump_target(self, address: int) -> bool | None:
-        """Whether an instruction jumps to ``address``; None where the code is not at hand."""
-        code = self.code(address)
-        return None if code is None else code.is_jump_target(address)
-
-    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
-        """What the code says of how often a site at ``address`` with these ranges is hit."""
-        code = self.code(address)
-        if code is None:
-            return ()
-        return flow_marks(code, address, ranges)
 
 
 def open_image(
