@@ -8,11 +8,26 @@ from json.encoder import encode_basestring
 
 from libc.stdint cimport uint64_t
 
+from inlinetrace.dwarf._map cimport Map
+
 from inlinetrace.sites.location import Location
-from inlinetrace.sites.reasons import Compiler, Doubt
+from inlinetrace.sites.reasons import Compiler, Doubt, Mark
+
+cdef enum:
+    SYMBOL
+    SECTION
+    MODULE
+    SOURCE
+    RETURN_TYPE
+    CONTAINER
+    CALL
+    DECLARED
+    COLUMNS
 
 cdef object _GCC = Compiler.GCC
 cdef dict _DOUBTS = {id(doubt): f', "doubt": {encode_basestring(doubt.value)}' for doubt in Doubt}
+cdef dict _COMPILERS = {id(compiler): encode_basestring(compiler.value) for compiler in Compiler}
+cdef dict _MARKS = {id(mark): encode_basestring(mark.value) for mark in Mark}
 
 
 cdef class Counts:
@@ -71,13 +86,18 @@ cdef class JsonLines:
 
     cdef object text_of
     cdef dict quoted
-    cdef dict tails
+    cdef Map tails
+    # what the row before had in each column, and its quoted text: neighbours have much in common
+    cdef list recent
+    cdef list recent_quoted
 
     def __cinit__(self, text_of):
         self.text_of = text_of
         self.quoted = {}
         # by identity: locations are shared and kept by their reader, and dear to hash
-        self.tails = {}
+        self.tails = Map()
+        self.recent = [None] * COLUMNS
+        self.recent_quoted = ["null"] * COLUMNS
 
     cdef str quote(self, object text):
         if text is None:
@@ -87,10 +107,17 @@ cdef class JsonLines:
             known = self.quoted[text] = encode_basestring(text)
         return <str>known
 
-    cdef str position(self, object call):
+    cdef str column(self, Py_ssize_t number, object text):
+        """As quote, for the column ``number`` of a row."""
+        if text is not self.recent[number]:
+            self.recent_quoted[number] = self.quote(text)
+            self.recent[number] = text
+        return <str>self.recent_quoted[number]
+
+    cdef str position(self, Py_ssize_t number, object call):
         if call is None:
             return "null"
-        file = self.quote((<tuple>call)[0])
+        file = self.column(number, (<tuple>call)[0])
         return f'{{"file": {file}, "line": {(<tuple>call)[1]}, "column": {(<tuple>call)[2] or "null"}}}'
 
     cdef str tail(self, tuple parameter):
@@ -106,7 +133,8 @@ cdef class JsonLines:
                 text = f'"unavailable": {encode_basestring(location.reason.value)}'
                 if location.detail:
                     text += f', "detail": {encode_basestring(location.detail)}'
-            known = self.tails[key] = (text, location)
+            known = (text, location)
+            self.tails.set(key, known)
         return <str>(<tuple>known)[0]
 
     cdef str parameters(self, tuple parameters):
@@ -138,20 +166,20 @@ cdef class JsonLines:
         if chain:
             frames = [self.quote((<tuple>frame)[0]) for frame in <tuple>chain]
             if container is not None:
-                frames.append(self.quote(container))
+                frames.append(self.column(CONTAINER, container))
             inlined_into = ", ".join(frames)
         else:
-            inlined_into = "" if container is None else self.quote(container)
-        marks = ", ".join([self.quote(mark.value) for mark in <tuple>marked]) if marked else ""
+            inlined_into = "" if container is None else self.column(CONTAINER, container)
+        marks = ", ".join([<str>_MARKS[id(mark)] for mark in <tuple>marked]) if marked else ""
         return (
             f'{{"function": {self.quote(function)}, "inlined": {"true" if inlined else "false"}, '
-            f'"address": "0x{<uint64_t>address:x}", "symbol": {self.quote(symbol)}, '
+            f'"address": "0x{<uint64_t>address:x}", "symbol": {self.column(SYMBOL, symbol)}, '
             f'"symbol_offset": {"null" if symbol_offset is None else symbol_offset}, '
-            f'"section": {self.quote(section)}, '
+            f'"section": {self.column(SECTION, section)}, '
             f'"section_offset": {"null" if section_offset is None else section_offset}, '
-            f'"inlined_into": [{inlined_into}], "call": {self.position(call)}, "module": {self.quote(module)}, '
-            f'"source": {self.quote(source)}, "parameters": [{self.parameters(<tuple>parameters)}], '
-            f'"return_type": {self.quote(return_type)}, "variadic": {"true" if variadic else "false"}, '
-            f'"copy": {self.quote(copy)}, "declared": {self.position(declared)}, "marks": [{marks}], '
-            f'"compiler": {self.quote(compiler.value)}}}'
+            f'"inlined_into": [{inlined_into}], "call": {self.position(CALL, call)}, "module": {self.column(MODULE, module)}, '
+            f'"source": {self.column(SOURCE, source)}, "parameters": [{self.parameters(<tuple>parameters)}], '
+            f'"return_type": {self.column(RETURN_TYPE, return_type)}, "variadic": {"true" if variadic else "false"}, '
+            f'"copy": {self.quote(copy)}, "declared": {self.position(DECLARED, declared)}, "marks": [{marks}], '
+            f'"compiler": {_COMPILERS[id(compiler)]}}}'
         )

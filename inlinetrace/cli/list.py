@@ -92,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
             _write(lines)
     _write(lines)
     sys.stdout.flush()
+    # The interpreter looks for cycles once more when it ends.
+    gc.freeze()
     for line in summary.lines(image, selection, patterns):
         print(line, file=sys.stderr)
     if missing:

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from inlinetrace.dwarf._forms cimport Abbreviations, UnitHeader, Value
+from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info
 
 cdef struct Entry:
@@ -35,8 +36,8 @@ cdef class DieReader:
     cdef readonly list infos
     cdef Abbreviations table
     cdef object table_info
-    cdef dict texts
-    cdef dict shapes
+    cdef Map texts
+    cdef Map shapes
     cdef dict simple
     cdef list names
 

@@ -14,6 +14,7 @@ from inlinetrace.dwarf._forms cimport (
     V_SIGNATURE, V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec, UnitHeader, Value,
     find_abbreviation, free_abbreviations, load_abbreviations, read_form, skip_form,
 )
+from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 
 from inlinetrace.errors import FormatError
@@ -42,10 +43,10 @@ cdef class DieReader:
         if not 0 < len(infos) < 1 << 20:
             raise ValueError("no sections of units, or too many")
         self.infos = infos
-        self.texts = {}
-        self.shapes = {}
+        self.texts = Map()
+        self.shapes = Map()
         # by name reference, one for each of infos; and type texts by the operators and the base type's name
-        self.names = [{} for _ in infos]
+        self.names = [Map() for _ in infos]
         self.simple = {}
         self.table_info = None
         memset(&self.table, 0, sizeof(self.table))
@@ -187,11 +188,11 @@ cdef class DieReader:
 
     cdef object name_at(self, Info info, uint64_t key, uint64_t reference):
         """Text of a string that the entry ``key`` refers to; equal references give one object."""
-        cdef dict names = <dict>self.names[<Py_ssize_t>(key >> KEY_SHIFT)]
+        cdef Map names = <Map>self.names[<Py_ssize_t>(key >> KEY_SHIFT)]
         name = names.get(reference)
         if name is None:
             name = info.string(reference)
-            names[reference] = name
+            names.set(reference, name)
         return name
 
     def forget(self):
@@ -347,7 +348,7 @@ cdef class DieReader:
             return cached
         simple = self._simple_text(key)
         if simple is not None:
-            self.texts[key] = simple
+            self.texts.set(key, simple)
             return simple
         if nesting > MAX_NESTING:
             return "..."
@@ -407,7 +408,7 @@ cdef class DieReader:
             text = prefix + declarator
         else:
             text = f"{prefix} {declarator}"
-        self.texts[key] = text
+        self.texts.set(key, text)
         return text
 
     cdef str _simple_text(self, uint64_t key):
@@ -551,7 +552,7 @@ cdef class DieReader:
                 result = (entry.byte_size if entry.has_size else self._array_size(info, unit, current, &entry),
                           "aggregate", False)
             break
-        self.shapes[key] = result
+        self.shapes.set(key, result)
         return result
 
     cdef bint _has_negative(self, Info info, UnitHeader* unit, uint64_t key, Entry* enumeration) except -1:

@@ -9,6 +9,7 @@ from inlinetrace.code._flow cimport COPIES, REENTERED, SHARED_ADDRESS, Flow, Ran
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport Entries, Entry, find_live, raise_list_error, resolve_list
+from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._records cimport FunctionEntry, Records
 from inlinetrace.dwarf._scan cimport (
     ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX, LOC_NONE, LOC_SINT,
@@ -179,7 +180,8 @@ cdef class Builder:
     cdef readonly Functions functions
     cdef uint64_t supplement            # its number above KEY_SHIFT
     cdef bint has_supplement
-    cdef list units, containers, links  # a dict for each Info
+    cdef list units                     # for each Info a list by number
+    cdef list containers, links         # for each Info a Map by id
     cdef Py_ssize_t kept
     # locations by size, flavour and expression, of those that depend on nothing else; and by size and constant
     cdef dict located, constants
@@ -202,9 +204,9 @@ cdef class Builder:
         number = dwarf.supplement_number
         self.has_supplement = number is not None
         self.supplement = <uint64_t>(number or 0) << KEY_SHIFT
-        self.units = [{} for _ in dwarf.infos]
-        self.containers = [{} for _ in dwarf.infos]
-        self.links = [{} for _ in dwarf.infos]
+        self.units = [[None] * info.count for info in dwarf.infos]
+        self.containers = [Map() for _ in dwarf.infos]
+        self.links = [Map() for _ in dwarf.infos]
         self.located = {}
         self.constants = {}
 
@@ -218,7 +220,7 @@ cdef class Builder:
         while i < rows.count:
             row = rows.items[i]
             i += 1
-            if len(self.functions.functions) + len(self.functions.types) > KEPT or self.kept > KEPT:
+            if self.functions.functions.count + self.functions.types.count > KEPT or self.kept > KEPT:
                 self.forget()
             site = self.inlined(row.info, row.id) if row.inlined else self.copy(row.info, row.id)
             if site is not None:
@@ -227,9 +229,9 @@ cdef class Builder:
     cdef int forget(self) except -1:
         self.functions.forget()
         for kept in self.containers:
-            (<dict>kept).clear()
+            (<Map>kept).clear()
         for kept in self.links:
-            (<dict>kept).clear()
+            (<Map>kept).clear()
         self.kept = 0
         return 0
 
@@ -239,9 +241,9 @@ cdef class Builder:
         return self.supplement | origin if self.has_supplement else MISSING
 
     cdef _Unit unit(self, Py_ssize_t number, uint32_t index):
-        cdef dict units = <dict>self.units[number]
+        cdef list units = <list>self.units[number]
         cdef _Unit made
-        known = units.get(index)
+        known = units[index]
         if known is not None:
             return <_Unit>known
         made = _Unit.__new__(_Unit)
@@ -254,7 +256,7 @@ cdef class Builder:
         return made
 
     cdef _Container container(self, Py_ssize_t number, uint64_t id_):
-        cdef dict containers = <dict>self.containers[number]
+        cdef Map containers = <Map>self.containers[number]
         cdef _Container made
         known = containers.get(id_)
         if known is not None:
@@ -262,13 +264,13 @@ cdef class Builder:
         made = _Container.__new__(_Container)
         made.entry = (<Records>self.records[number]).function(id_)
         made.function = self.functions.function(<uint64_t>number << KEY_SHIFT | made.entry.die)
-        containers[id_] = made
+        containers.set(id_, made)
         self.kept += 1
         return made
 
     cdef _Link link(self, Py_ssize_t number, Chunk chunk, uint64_t top, int32_t index):
         """The _Link of site ``index`` of a chunk; ``top`` is the chunk's part of the id."""
-        cdef dict links = <dict>self.links[number]
+        cdef Map links = <Map>self.links[number]
         cdef _Link made
         cdef SiteRecord* s
         cdef Py_ssize_t i
@@ -292,7 +294,7 @@ cdef class Builder:
             call = self.unit(number, s.unit).source.position(s.call_file, s.call_line, s.call_column)
             frames = (named(InlineFrame, (made.function.name, call)), *frames)
             made.frames = frames
-            links[top | <uint64_t>index] = made
+            links.set(top | <uint64_t>index, made)
             self.kept += 1
         return made
 

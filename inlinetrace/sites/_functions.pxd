@@ -3,11 +3,12 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from inlinetrace.dwarf._dies cimport DieReader, Prototype
 from inlinetrace.dwarf._lines cimport LineProgram
+from inlinetrace.dwarf._map cimport Map
 
 cdef class Source:
     cdef readonly object unit
     cdef readonly LineProgram lines
-    cdef dict files
+    cdef Map files
 
     cpdef object position(self, uint32_t file, uint32_t line, uint32_t column)
 
@@ -34,8 +35,8 @@ cdef class Functions:
     cdef readonly Sources sources
     cdef DieReader dies
     cdef list infos
-    cdef dict functions
-    cdef dict types
+    cdef Map functions
+    cdef Map types
 
     cpdef Function function(self, uint64_t key)
     cdef Function read(self, uint64_t key)

@@ -9,6 +9,7 @@ from libc.stdlib cimport free, malloc
 
 from inlinetrace.dwarf._dies cimport DieReader, Prototype
 from inlinetrace.dwarf._lines cimport LineProgram
+from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.sites._named cimport named
 
@@ -31,18 +32,17 @@ cdef class Source:
     def __cinit__(self, unit, LineProgram lines):
         self.unit = unit
         self.lines = lines
-        self.files = {}
+        self.files = Map()
 
     cpdef object position(self, uint32_t file, uint32_t line, uint32_t column):
         """A CallSite by the numbers that an entry of the unit has for it; None where the line is unknown."""
         if not line:
             return None
-        if file in self.files:
-            name = self.files[file]
-        else:
-            # file number 0 means "no file" before DWARF 5
-            named_file = self.lines is not None and (file or self.lines.version >= 5)
-            name = self.files[file] = self.lines.file_name(file) if named_file else None
+        name = self.files.get(file)
+        # file number 0 means "no file" before DWARF 5
+        if name is None and self.lines is not None and (file or self.lines.version >= 5):
+            name = self.lines.file_name(file)
+            self.files.set(file, name)
         return named(CallSite, (name, line, column))
 
 
@@ -51,12 +51,12 @@ cdef class Sources:
 
     def __cinit__(self, dwarf):
         self.dwarf = dwarf
-        self.known = [{} for _ in dwarf.infos]
+        self.known = [[None] * info.count for info in dwarf.infos]
 
     cpdef Source of_unit(self, Py_ssize_t info, Py_ssize_t index):
         """The Source of unit ``index`` of Info number ``info``."""
-        cdef dict units = <dict>self.known[info]
-        source = units.get(index)
+        cdef list units = <list>self.known[info]
+        source = units[index]
         if source is None:
             unit = self.dwarf.unit(info, index)
             source = units[index] = Source(unit, self.dwarf.lines(unit))
@@ -109,14 +109,15 @@ cdef class Functions:
         self.sources = sources
         self.dies = dwarf.dies
         self.infos = dwarf.infos
-        self.functions = {}
-        self.types = {}
+        self.functions = Map()
+        self.types = Map()
 
     cpdef Function function(self, uint64_t key):
         """The Function that the entry ``key`` belongs to. Raises FormatError for an entry that cannot be read."""
         known = self.functions.get(key)
         if known is None:
-            known = self.functions[key] = self.read(key)
+            known = self.read(key)
+            self.functions.set(key, known)
         return <Function>known
 
     cdef Function make(self, uint64_t key, object name, uint64_t return_type, tuple parameters, bint variadic,
@@ -221,7 +222,7 @@ cdef class Functions:
         if known is None:
             size, encoding, signed = (0, "other", False) if key == MISSING else self.dies.type_shape(key)
             known = named(TypeName, (self.dies._text(key, 0), size, _ENCODINGS[encoding], signed, key))
-            self.types[key] = known
+            self.types.set(key, known)
         return known
 
     def forget(self):

@@ -50,7 +50,10 @@ class Surroundings(Protocol):
 
 @dataclass(slots=True)
 class Selection:
-    """Rows whose function has one of the wanted names; ``functions`` are the offsets of its entries by Info."""
+    """Rows whose function has one of the wanted names.
+
+    ``functions`` are the offsets of the functions' entries by Info, empty if all functions are wanted.
+    """
 
     rows: Rows = field(default_factory=Rows)
     functions: dict[int, array[int]] = field(default_factory=dict)
@@ -73,6 +76,11 @@ class DwarfSites:
         """
         chosen = Selection()
         every = "*" in patterns
+        if every and not inside:
+            for number, records in enumerate(self.dwarf.records):
+                chosen.rows.extend(number, records.all_sites(), True)
+                chosen.rows.extend(number, records.copies(), False)
+            return chosen
         supplement = self.dwarf.supplement_number
         for number, records in enumerate(self.dwarf.records):
             references = records.name_references() if every else self._references(records, patterns)
@@ -87,10 +95,6 @@ class DwarfSites:
             wanted = chosen.functions[number]
             if inside:
                 chosen.rows.extend(number, records.sites_inside(wanted), True)
-                continue
-            if every:
-                chosen.rows.extend(number, records.all_sites(), True)
-                chosen.rows.extend(number, records.copies(), False)
                 continue
             chosen.rows.extend(number, records.sites_of(wanted), True)
             if supplement is not None and number != supplement:
