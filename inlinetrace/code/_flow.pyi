@@ -1,6 +1,6 @@
 """Where control can go inside of a set of ranges (compiled)."""
 
-from collections.abc import Buffer
+from typing_extensions import Buffer
 
 def is_target(targets: Buffer, address: int) -> bool: ...
 def is_met_again(sources: Buffer, targets: Buffer, ranges: list[tuple[int, int]], address: int) -> bool: ...

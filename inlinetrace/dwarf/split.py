@@ -52,7 +52,7 @@ def find_split_units(elf: ElfFile, info: Info) -> SplitUnits:
         if header is None:
             continue
         found.skeletons[header["signature"]] = Skeleton(
-            header["dwo_name"],
+            header["dwo_name"] or "",
             header["comp_dir"],
             header["stmt_list"],
             header["addr_base"],

@@ -9,8 +9,7 @@
     info = make_info([unit])            # the compiled reader of .debug_info
     data = make_program([unit])         # an ELF file with the unit in it
 
-References are labels of other entries. A value chooses its own form (see ``_automatic``); ``Form("strx1", "text")`` forces
-one. The names of tags, attributes and forms are pyelftools', without their prefix. Sections are written in both byte
+References are labels of other entries. A value chooses its own form; ``Form("strx1", "text")`` forces one. The names of tags, attributes and forms are pyelftools', without their prefix. Sections are written in both byte
 orders, 32- and 64-bit offsets and versions 2 to 5; a split unit (``dwo``) goes to the .dwo sections.
 """
 
@@ -29,10 +28,9 @@ from tests.elf.elfwriter import Code, Sec, Sym, elf_file
 
 REFERENCES = ("type", "abstract_origin", "specification", "import", "containing_type", "object_pointer", "call_origin")
 UNIT_TYPES = {"compile": 1, "type": 2, "partial": 3, "skeleton": 4, "split_compile": 5, "split_type": 6}
-LLE = ("end_of_list", "base_addressx", "startx_endx", "startx_length", "offset_pair", "default_location", "base_address",
-       "start_end", "start_length", "view_pair")  # fmt: skip
 RLE = ("end_of_list", "base_addressx", "startx_endx", "startx_length", "offset_pair", "base_address", "start_end",
        "start_length")  # fmt: skip
+LLE = (*RLE[:5], "default_location", *RLE[5:], "view_pair")
 INDEXED_OPERANDS = {"base_addressx": "x", "startx_endx": "xx", "startx_length": "xu", "offset_pair": "uu",
                     "default_location": "", "base_address": "a", "start_end": "aa", "start_length": "au",
                     "view_pair": "uu", "end_of_list": ""}  # fmt: skip
@@ -63,7 +61,7 @@ class Expression:
 
 @dataclass(eq=False)
 class Locations:
-    """A location list: entries (kind, operand, operand, expression) in DWARF 5's names, (begin, end, expression) before.
+    """A location list: entries (kind, operands..., expression) in DWARF 5, (begin, end, expression) before.
 
     ``views`` are gcc's pairs, written before the list (DW_AT_GNU_locviews is added to the entry). Without ``end`` the
     list has no end.
@@ -104,7 +102,10 @@ def die(
     **attributes: Any,
 ) -> Die:
     """An entry with its children; ``more`` are attributes whose names cannot be written as arguments."""
-    return Die(tag, children, {**attributes, **(more or {})}, label, sibling, code)
+    everything: dict[str | int, Any] = {}
+    everything.update(attributes)
+    everything.update(more or {})
+    return Die(tag, children, everything, label, sibling, code)
 
 
 @dataclass(eq=False)
@@ -126,7 +127,7 @@ class Unit:
 
 @dataclass
 class _Node:
-    die: Die | None          # None: the null entry that ends siblings
+    die: Die | None  # None: the null entry that ends siblings
     code: int = 0
     values: list[tuple[int, int, Any, bool]] = field(default_factory=list)
     end: _Node | None = None
@@ -160,6 +161,9 @@ class _Writer:
         self.order = "<" if little else ">"
         self.dwo = dwo
         self.strings, self.line_strings = _Pool(), _Pool()
+        self._texts: list[str] = []
+        self._location_lists: list[Locations] = []
+        self._range_lists: list[Ranges] = []
         # the first string of a section is not what a missing one would read
         self.strings.add("<start of .debug_str>")
         self.line_strings.add("<start of .debug_line_str>")
@@ -217,9 +221,7 @@ class _Writer:
 
     def _unit(self, unit: Unit, number: int) -> list[_Node]:
         table = self.tables.setdefault(unit.table if unit.table is not None else f"#{number}", _Table())
-        self._texts: list[str] = []
-        self._location_lists: list[Locations] = []
-        self._range_lists: list[Ranges] = []
+        self._texts, self._location_lists, self._range_lists = [], [], []
         nodes: list[_Node] = []
         pending: list[tuple[Die | None, _Node | None]] = [(unit.root, None)] if unit.root else []
         while pending:
@@ -258,15 +260,16 @@ class _Writer:
         bases: list[tuple[str, int]] = []
         header = 4 if not unit.wide else 12
         if self._texts:
-            body = b"".join(self._number(self.strings.add(text), 8 if unit.wide else 4) for text in self._texts)
+            texts = b"".join(self._number(self.strings.add(text), 8 if unit.wide else 4) for text in self._texts)
             if unit.version >= 5:
-                self.str_offsets += self._length(len(body) + 4, unit.wide) + self._number(5, 2) + bytes(2)
+                self.str_offsets += self._length(len(texts) + 4, unit.wide) + self._number(5, 2) + bytes(2)
                 bases.append(("str_offsets_base", len(self.str_offsets)))
-            self.str_offsets += body
-        for attribute, section, lists in (
+            self.str_offsets += texts
+        kinds: tuple[tuple[str, bytearray, Sequence[Locations | Ranges]], ...] = (
             ("loclists_base", self.loclists, self._location_lists),
             ("rnglists_base", self.rnglists, self._range_lists),
-        ):
+        )
+        for attribute, section, lists in kinds:
             if not lists or unit.version < 5:
                 continue
             start = len(section)
@@ -282,9 +285,10 @@ class _Writer:
             section += bytes([unit.address_size, 0]) + self._number(len(lists), 4) + body
             bases.append((attribute, base))
         if unit.version < 5:
-            for item in (*self._location_lists, *self._range_lists):
-                section = self.loc if isinstance(item, Locations) else self.ranges
-                self._list(unit, item, section, 0)
+            for locations in self._location_lists:
+                self._list(unit, locations, self.loc, 0)
+            for ranges in self._range_lists:
+                self._list(unit, ranges, self.ranges, 0)
         if self.addresses and unit.version >= 5 and not self.dwo:
             bases.append(("addr_base", header + 4))
         if self.dwo:
@@ -336,7 +340,7 @@ class _Writer:
             table.codes[key] = code
             table.data += uleb(code) + uleb(tag) + bytes([bool(entry.children)])
             for attribute, form, implicit in described:
-                table.data += uleb(attribute) + uleb(form) + (sleb(implicit) if form == 0x21 else b"")
+                table.data += uleb(attribute) + uleb(form) + (sleb(int(implicit or 0)) if form == 0x21 else b"")
             table.data += b"\0\0"
         return code
 
@@ -482,7 +486,7 @@ class _Writer:
             return bytes(value)
         blocks = {0x0A: 1, 0x03: 2, 0x04: 4}
         if form in blocks:
-            return self._number(len(value), blocks[form]) + value
+            return self._number(len(value), blocks[form]) + bytes(value)
         if form in (0x09, 0x18):
             return uleb(len(value)) + bytes(value)
         if form in (0x19, 0x21):
