@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace.dwarf.info import MISSING
+from inlinetrace.dwarf.info import KEY_SHIFT, MISSING, OFFSET_MASK
+from inlinetrace.errors import FormatError
 from inlinetrace.sites.model import CallSite, Encoding, TypeName
 
 if TYPE_CHECKING:
@@ -81,6 +82,12 @@ class Functions:
         while levels[-1][1].origin and levels[-1][1].origin != MISSING and len(levels) < _MAX_CHAIN:
             origin = levels[-1][1].origin
             levels.append((origin, self._dwarf.dies.prototype(origin)))
+        if levels[-1][1].origin not in (0, MISSING):
+            info = self._dwarf.infos[key >> KEY_SHIFT]
+            raise FormatError(
+                "the origins of a function go round in a circle", path=info.path, section=info.section,
+                offset=key & OFFSET_MASK,
+            )  # fmt: skip
         described = [level for _, level in levels if any(parameter[1] for parameter in level.parameters)]
         chosen = described[-1] if described else first
         index_of = {parameter[0]: position for position, parameter in enumerate(chosen.parameters)}

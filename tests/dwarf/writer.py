@@ -9,8 +9,9 @@
     info = make_info([unit])            # the compiled reader of .debug_info
     data = make_program([unit])         # an ELF file with the unit in it
 
-References are labels of other entries. A value chooses its own form; ``Form("strx1", "text")`` forces one. The names of tags, attributes and forms are pyelftools', without their prefix. Sections are written in both byte
-orders, 32- and 64-bit offsets and versions 2 to 5; a split unit (``dwo``) goes to the .dwo sections.
+References are labels of other entries. A value chooses its own form; ``Form("strx1", "text")`` forces one. The names of
+tags, attributes and forms are pyelftools', without their prefix. Sections are written in both byte orders, 32- and
+64-bit offsets and versions 2 to 5; a split unit (``dwo``) goes to the .dwo sections.
 """
 
 from __future__ import annotations
