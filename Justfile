@@ -7,11 +7,11 @@ python := venv / "bin/python"
 export PATH := venv / "bin" + ":/usr/sbin:" + env("PATH")
 
 # What building needs, and what the tests need on top; names only, apt knows the versions.
-build_packages := "gcc libc6-dev"
+build_packages := "gcc libc6-dev python3-dev"
 test_packages := "binutils gdb llvm clang-14 clang-19 clang-22 lld-19 llvm-19 dwarves bpftool dwz elfutils xz-utils zstd " + \
     "gcc-aarch64-linux-gnu gcc-s390x-linux-gnu gcc-riscv64-linux-gnu gcc-powerpc64le-linux-gnu gcc-arm-linux-gnueabihf " + \
     "libc6-dev-arm64-cross libc6-dev-s390x-cross libc6-dev-riscv64-cross libc6-dev-ppc64el-cross libc6-dev-armhf-cross"
-guest_packages := "qemu-system-x86 mmdebstrap e2fsprogs python3-venv"
+guest_packages := "qemu-system-x86 mmdebstrap e2fsprogs kmod make gcc-12 python3-venv python3-dev"
 
 [private]
 default:
@@ -52,9 +52,13 @@ oracle *ARGS="--values 500000": (apt build_packages + " " + test_packages) build
 bench *ARGS: (apt build_packages + " " + test_packages) build kernels
     @python -m tests.bench {{ ARGS }}
 
+# a shell in a guest of Debian's 6.1 or 6.12 kernel, with inlinetrace installed and the debug files mounted
+vm-shell KERNEL="6.1" *ARGS: (apt build_packages + " " + guest_packages) build kernels
+    @python3 vm-images/shell.py {{ KERNEL }} {{ ARGS }}
+
 # fetch the distribution kernels with DWARF that tests and benchmarks read, into the shared cache
 kernels:
-    @python3 vm-images/fetch.py
+    @python3 vm-images/fetch.py --all-modules --headers
 
 # remove what the recipes made; --all removes the venv too (the kernel cache stays)
 clean *ARGS:
