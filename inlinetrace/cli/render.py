@@ -36,13 +36,16 @@ def declare(type_text: str, name: str) -> str:
 
 
 class Renderer:
-    """Renders the sites of one machine; equal locations and types are rendered once."""
+    """Renders the sites of one machine; equal locations and types are rendered once.
+
+    ``json(site)`` gives one object on one line; the keys are a contract and only grow.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
-        self._json = JsonLines(self.location)
+        self.json = JsonLines(self.location).line
 
     def location(self, location: Location, type_: TypeName) -> str:
         """A location in pfunct's words; constants by the sign of the type."""
@@ -94,10 +97,6 @@ class Renderer:
             lines.append(f"    declared at {source(site.declared)}")
         lines += [f"    {MARK_TEXT[mark]} ({mark.value})" for mark in site.marks]
         return "\n".join(lines)
-
-    def json(self, site: Site) -> str:
-        """One object on one line; the keys are a contract and only grow."""
-        return self._json.line(site)
 
 
 def source(call: CallSite | None) -> str:

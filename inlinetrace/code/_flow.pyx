@@ -156,7 +156,11 @@ cdef class Flow:
                             break
                 # falling through into the next range
                 for j in range(count):
-                    if ranges[j].begin == ranges[i].end and reached[j] > ranges[j].begin < ranges[j].end:
+                    if ranges[j].begin != ranges[i].end or ranges[j].begin >= ranges[j].end:
+                        continue
+                    if ranges[j].begin == address:
+                        return True
+                    if reached[j] > ranges[j].begin:
                         reached[j] = ranges[j].begin
                         changed = True
                         if ranges[j].begin <= address < ranges[j].end:
