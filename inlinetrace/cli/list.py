@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -81,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
         from inlinetrace.errors import UsageError
 
         raise UsageError("name functions to list, or --inside FUNC: one of the two")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names in object files can be any bytes: those that are no text come out as \\udcNN, which JSON reads back.
+        sys.stdout.reconfigure(encoding="utf-8" if args.json else None, errors="backslashreplace")
     image = open_input(args)
     patterns = args.inside or args.functions
     selection = image.select(patterns, inside=bool(args.inside))
@@ -195,11 +199,11 @@ class Summary:
         else:
             yield f"{len(functions)} functions: {self._text(self.tally.total)}"
         if self._by_function and "*" not in patterns:
-            sites, functions = image.reader.count_inside(selection)
+            sites, callees = image.reader.count_inside(selection)
             if sites:
                 inside = " ".join(f"--inside {pattern}" for pattern in patterns)
                 what = patterns[0] if len(patterns) == 1 else "them"
-                yield (f"{sites} sites of {functions} functions are inlined into {what}: inlinetrace list {inside}")
+                yield (f"{sites} sites of {callees} functions are inlined into {what}: inlinetrace list {inside}")
         elif not self._by_function:
             own = image.select(patterns).rows
             inlined = own.inlined

@@ -174,7 +174,7 @@ cdef class _Spot:
 cdef class Builder:
     """Makes Sites of rows. ``surroundings`` and ``locator`` as in DwarfSites."""
 
-    cdef object dwarf, surroundings, locator, module
+    cdef object dwarf, surroundings, symbol_of, locator, module
     cdef list records
     cdef Sources sources
     cdef readonly Functions functions
@@ -196,6 +196,7 @@ cdef class Builder:
     def __cinit__(self, dwarf, surroundings, locator, module):
         self.dwarf = dwarf
         self.surroundings = surroundings
+        self.symbol_of = surroundings.symbol
         self.locator = locator
         self.module = module
         self.records = dwarf.records
@@ -232,6 +233,8 @@ cdef class Builder:
             (<Map>kept).clear()
         for kept in self.links:
             (<Map>kept).clear()
+        self.sources.forget()
+        self.units = [[None] * info.count for info in self.dwarf.infos]
         self.kept = 0
         return 0
 
@@ -308,7 +311,7 @@ cdef class Builder:
             self.flow = None
             self.flow_known = False
         if not self.symbol_known or self.symbol_address != address:
-            self.symbol = self.surroundings.symbol(address)
+            self.symbol = self.symbol_of(address)
             self.symbol_address = address
             self.symbol_known = True
         return 0

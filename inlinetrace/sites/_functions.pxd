@@ -16,6 +16,7 @@ cdef class Sources:
     cdef readonly object dwarf
     cdef list known
 
+    cpdef int forget(self) except -1
     cpdef Source of_unit(self, Py_ssize_t info, Py_ssize_t index)
 
 cdef class Function:

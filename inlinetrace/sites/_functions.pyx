@@ -51,7 +51,13 @@ cdef class Sources:
 
     def __cinit__(self, dwarf):
         self.dwarf = dwarf
-        self.known = [[None] * info.count for info in dwarf.infos]
+        self.forget()
+
+    cpdef int forget(self) except -1:
+        """Let go of all line tables."""
+        self.dwarf.forget_lines()
+        self.known = [[None] * info.count for info in self.dwarf.infos]
+        return 0
 
     cpdef Source of_unit(self, Py_ssize_t info, Py_ssize_t index):
         """The Source of unit ``index`` of Info number ``info``."""

@@ -16,7 +16,7 @@ FUNCTION = "vfs_llseek"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``name`` is what the user asks for; ``limit`` the CPU seconds that ours may take, if the project promises that."""
+    """``name`` is what the user asks for; ``limit`` the CPU seconds that ours may take, None without a promise."""
 
     name: str
     ours: tuple[str, ...]

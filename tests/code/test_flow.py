@@ -71,9 +71,8 @@ def expected(jumps: list[tuple[int, int]], ranges: list[tuple[int, int]], addres
         for target in [target for source, target in jumps if source == at]:
             again = again or target == address
             pending += [target] if target in owned else []
-        # falling through to the address from before it counts only where something led before it
         if at + 1 in owned:
-            again = again or at + 1 == address != at and address in owned
+            again = again or at + 1 == address
             pending.append(at + 1)
     marks = REENTERED if again else 0
     if address not in owned and (address, address) in ranges and any(target == address for _, target in jumps):
