@@ -332,6 +332,8 @@ cdef class Builder:
         else:
             records.ranges_into(s.unit, s.ranges, s.flags, &records.scratch)
             count = records.scratch.count
+            # what is asked of ranges takes far longer than reading them
+            records.charge(15 * <uint64_t>count)
         if count > self.range_room:
             moved = realloc(self.ranges, count * sizeof(Range))
             if moved == NULL:
@@ -535,7 +537,7 @@ cdef class Builder:
         cdef uint64_t offset = p.value, length = p.length, size
         cdef uint64_t flavour = spot.unit.flavour << 2 | spot.inlined
         cdef Entry live
-        cdef bint empty = False
+        cdef bint empty = False, found
         cdef int error
         cdef const uint8_t* data = records.info.data
         cdef char* key_data
@@ -547,8 +549,10 @@ cdef class Builder:
                 error = resolve_list(records.info, header, offset, True, &offset)
                 if error:
                     raise_list_error(records.info, error, header.version >= 5, True, header.loclists_base)
-            if not find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
-                             spot.unit.source.lines, &live, &empty):
+            found = find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
+                              spot.unit.source.lines, &live, &empty)
+            records.charge(records.scratch.count)
+            if not found:
                 return NOT_LIVE
             if header.version >= 5:
                 data = &records.info.loclists[0]

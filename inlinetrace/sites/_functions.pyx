@@ -13,6 +13,7 @@ from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.sites._named cimport named
 
+from inlinetrace.errors import FormatError
 from inlinetrace.sites.model import CallSite, Encoding, TypeName
 
 cdef enum:
@@ -175,12 +176,17 @@ cdef class Functions:
         """Read a copy and what it refers to: the abstract instance, a declaration, an entry of another unit."""
         cdef Prototype level, chosen
         cdef Function made
+        cdef Info info
         levels = [(key, first)]
         level = first
         while level.origin and level.origin != MISSING and len(levels) < MAX_CHAIN:
             origin = level.origin
             level = self.dies.prototype(origin)
             levels.append((origin, level))
+        if level.origin and level.origin != MISSING:
+            info = self.dies.info_of(key)
+            raise FormatError("the origins of a function go round in a circle", path=info.path, section=info.section,
+                              offset=key & OFFSET_MASK)
         chosen = first
         name = declared = None
         return_type = 0
@@ -237,7 +243,7 @@ cdef class Functions:
         """The TypeName of the type entry ``key``; key 0 is void."""
         known = self.types.get(key)
         if known is None:
-            size, encoding, signed = (0, "other", False) if key == MISSING else self.dies.type_shape(key)
+            size, encoding, signed = (0, "other", False) if key == MISSING else self.dies._shape(key, 0)
             known = named(TypeName, (self.dies._text(key, 0), size, _ENCODINGS[encoding], signed, key))
             self.types.set(key, known)
         return known
