@@ -1,6 +1,7 @@
 """Types of the compiled questions about records."""
 
 from array import array
+
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._scan import Chunk
 from inlinetrace.dwarf._units import Info

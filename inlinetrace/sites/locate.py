@@ -39,7 +39,13 @@ class Spot:
     __slots__ = ("address", "at_entry", "compiler", "function", "inlined", "unit")
 
     def __init__(
-        self, unit: Unit, compiler: Compiler, address: int, function: FunctionEntry | None, inlined: bool, at_entry: bool
+        self,
+        unit: Unit,
+        compiler: Compiler,
+        address: int,
+        function: FunctionEntry | None,
+        inlined: bool,
+        at_entry: bool,
     ) -> None:
         self.unit = unit
         self.compiler = compiler

@@ -49,7 +49,8 @@ def documented(renderer: Renderer, site: Site) -> str:
         "symbol_offset": site.symbol_offset,
         "section": site.section,
         "section_offset": site.section_offset,
-        "inlined_into": [frame.function for frame in site.chain] + ([site.container] if site.container is not None else []),
+        "inlined_into": [frame.function for frame in site.chain]
+        + ([site.container] if site.container is not None else []),
         "call": position(site.call),
         "module": site.module,
         "source": site.source,
@@ -104,7 +105,20 @@ def test_rows_that_follow_each_other() -> None:
         assert renderer.json(each) == documented(renderer, each)
 
 
-HOSTILE = ['"', "\\", "a\nb", "\x00\x1f\x7f", "</script>", "%s{}", "äö", "\U0001f600", "\u2028", "\udc80\udcff", "", "null"]
+HOSTILE = [
+    '"',
+    "\\",
+    "a\nb",
+    "\x00\x1f\x7f",
+    "</script>",
+    "%s{}",
+    "äö",
+    "\U0001f600",
+    "\u2028",
+    "\udc80\udcff",
+    "",
+    "null",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
