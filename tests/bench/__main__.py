@@ -41,7 +41,7 @@ def _cells(kernel: Kernel, row: Row, runs: int) -> list[object]:
     ]  # fmt: skip
     if row.peer and peer:
         cells += [
-            " ".join(row.peer[:2]),
+            " ".join(argument for argument in row.peer if "/" not in argument),
             f"{peer.cpu:.2f}",
             peer.memory >> 20,
             f"{peer.cpu / ours.cpu:.1f}",
