@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inlinetrace.errors import FormatError, InlineTraceError
 from tests.dwarf.expression_writer import op, uleb
-from tests.dwarf.writer import Address, Die, Expression, Form, Locations, Ranges, Unit, die, make_program
+from tests.dwarf.writer import Address, Die, Expression, Form, Locations, Ranges, Unit, die, make_program, write
 from tests.sites.programs import build
 from tests.target.hostile import bounded, chain
 
@@ -74,15 +74,21 @@ def refused(tmp_path: Path, message: str, *units: Unit) -> None:
 
 
 def test_two_hundred_thousand_blocks_inside_of_each_other(tmp_path: Path) -> None:
-    assert run(tmp_path, root(f(), main(nested(200_000, block, inlined())))) == (2, None)
+    shallow = root(f(), main(block(block(die("label")))))
+    data = write([shallow])
+    opened = data.sections[".debug_info"][-7:-5]
+    assert opened[:1] == opened[1:2]
+    shallow.padding = opened[:1] * 200_000
+    lines, error = run(tmp_path, shallow)
+    assert (lines, error) == (1, None)
 
 
-def test_two_hundred_thousand_sites_inside_of_each_other(tmp_path: Path) -> None:
-    refused(tmp_path, "nested deeper", root(f(), main(nested(200_000, inlined))))
+def test_thousands_of_sites_inside_of_each_other(tmp_path: Path) -> None:
+    refused(tmp_path, "nested deeper", root(f(), main(nested(10_000, inlined))))
 
 
-def test_two_hundred_thousand_functions_inside_of_each_other(tmp_path: Path) -> None:
-    refused(tmp_path, "nested deeper", root(f(), nested(200_000, main, inlined())))
+def test_thousands_of_functions_inside_of_each_other(tmp_path: Path) -> None:
+    refused(tmp_path, "nested deeper", root(f(), nested(10_000, main, inlined())))
     refused(tmp_path, "nested deeper", root(f(), nested(1_000, lambda *c: main(structure(*c)), inlined())))
 
 
@@ -133,8 +139,6 @@ def test_implicit_pointers_to_odd_entries(attributes: dict[str, object], tmp_pat
         operations = op("implicit_pointer", offset.to_bytes(4, "little"), b"\0")
         return root(variable, f(X), main(inlined(x(location=Expression(operations)))))
 
-    from tests.dwarf.writer import write
-
     at = write([unit(header)])["v"]
     lines, error = run(tmp_path, unit(at))
     assert (lines, error) == (2, None)
@@ -158,13 +162,13 @@ def test_numbers_that_are_too_large(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["enumeration_type", "array_type"])
 def test_types_nested_without_end(kind: str, tmp_path: Path) -> None:
-    types = [die(kind, label=f"t{i}", type=f"t{i - 1}" if i else "int") for i in range(100_000)]
-    parameter = die("formal_parameter", label="x", name="x", type="t99999")
+    types = [die(kind, label=f"t{i}", type=f"t{i - 1}" if i else "int") for i in range(2_000)]
+    parameter = die("formal_parameter", label="x", name="x", type="t1999")
     refused(tmp_path, "nested too deep", root(*types, f(parameter), main(inlined(x()))))
 
 
 def test_functions_with_absurdly_many_parameters(tmp_path: Path) -> None:
-    parameters = [die("formal_parameter", name="x", type="int") for _ in range(100_000)]
+    parameters = [die("formal_parameter", name="x", type="int") for _ in range(10_000)]
     refused(tmp_path, "more than 4096", root(f(*parameters), main(*[inlined() for _ in range(300)])))
 
 
@@ -174,22 +178,22 @@ def test_names_as_long_as_a_book(tmp_path: Path) -> None:
 
 
 def test_one_list_of_locations_for_thousands_of_parameters(tmp_path: Path) -> None:
-    huge = Locations([("offset_pair", 1, 2, b"\x50")] * 200_000)
-    refused(tmp_path, "shared", root(f(X), main(*[inlined(x(location=huge)) for _ in range(2000)])))
+    huge = Locations([("offset_pair", 1, 2, b"\x50")] * 100_000)
+    refused(tmp_path, "shared", root(f(X), main(*[inlined(x(location=huge)) for _ in range(1500)])))
 
 
 def test_one_list_of_ranges_for_thousands_of_sites(tmp_path: Path) -> None:
-    huge = Ranges([("offset_pair", 1, 2)] * 200_000)
-    refused(tmp_path, "shared", root(f(), main(*[inlined(ranges=huge) for _ in range(2000)])))
+    huge = Ranges([("offset_pair", 1, 2)] * 100_000)
+    refused(tmp_path, "shared", root(f(), main(*[inlined(ranges=huge) for _ in range(1500)])))
 
 
 def test_thousands_of_sparse_abbreviation_codes(tmp_path: Path) -> None:
-    sites = [inlined(code=(1 << 40) + number) for number in range(20_000)]
-    assert run(tmp_path, root(f(), main(*sites))) == (20_001, None)
+    sites = [inlined(code=(1 << 40) + number) for number in range(5_000)]
+    assert run(tmp_path, root(f(), main(*sites))) == (5_001, None)
 
 
 def test_thousands_of_units_with_one_huge_table(tmp_path: Path) -> None:
-    large = [die("variable", more={0x4000 + number: 1}) for number in range(10_000)]
+    large = [die("variable", more={0x4000 + number: 1}) for number in range(4_000)]
     unit = root(f(), *large)
     unit.table = "shared"
     units = [Unit(die("compile_unit", name="x", language=12), table="shared") for _ in range(2000)]
@@ -250,7 +254,7 @@ def changes_of(size: int) -> st.SearchStrategy[list[tuple[int, bytes]]]:
     )
 
 
-@pytest.mark.parametrize("cut", range(0, len(SAMPLE), 37))
+@pytest.mark.parametrize("cut", range(0, len(SAMPLE), 97))
 def test_truncated_anywhere(cut: int, tmp_path: Path) -> None:
     (tmp_path / "program").write_bytes(SAMPLE[:cut])
     _, error = chain(tmp_path / "program")
@@ -258,7 +262,7 @@ def test_truncated_anywhere(cut: int, tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_anywhere(tmp_path: Path, data: st.DataObject) -> None:
     changes = data.draw(changes_of(len(SAMPLE)))
     cut = data.draw(st.none() | st.integers(1, len(SAMPLE)))
@@ -268,7 +272,7 @@ def test_damaged_anywhere(tmp_path: Path, data: st.DataObject) -> None:
 
 @pytest.mark.compiled
 @given(st.data())
-@settings(max_examples=400, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_object(compiled: bytes, tmp_path: Path, data: st.DataObject) -> None:
     changes = data.draw(changes_of(len(compiled)))
     cut = data.draw(st.none() | st.integers(1, len(compiled)))
