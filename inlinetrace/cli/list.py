@@ -82,9 +82,8 @@ def run(args: argparse.Namespace) -> int:
         from inlinetrace.errors import UsageError
 
         raise UsageError("name functions to list, or --inside FUNC: one of the two")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names in object files can be any bytes: those that are no text come out as \\udcNN, which JSON reads back.
-        sys.stdout.reconfigure(encoding="utf-8" if args.json else None, errors="backslashreplace")
+    if args.json and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     image = open_input(args)
     patterns = args.inside or args.functions
     selection = image.select(patterns, inside=bool(args.inside))

@@ -366,7 +366,7 @@ cdef class Records:
             low, high = chunk.functions[i].low, chunk.functions[i].high
         if flags & HAS_RANGES:
             self.ranges_into(unit, where, flags, &self.scratch)
-            self.charge(15 * self.scratch.count)
+            self.charge(255 * self.scratch.count)
             return [(self.scratch.items[i].begin, self.scratch.items[i].end) for i in range(self.scratch.count)]
         return [(low, high)] if flags & HAS_LOW else []
 

@@ -333,7 +333,7 @@ cdef class Builder:
             records.ranges_into(s.unit, s.ranges, s.flags, &records.scratch)
             count = records.scratch.count
             # what is asked of ranges takes far longer than reading them
-            records.charge(15 * <uint64_t>count)
+            records.charge(255 * <uint64_t>count)
         if count > self.range_room:
             moved = realloc(self.ranges, count * sizeof(Range))
             if moved == NULL:

@@ -102,3 +102,8 @@ def test_against_a_plain_search(
     for address in addresses:
         assert asked.marks(ranges, address) == expected(jumps, ranges, address)
         assert asked.is_target(address) == any(target == address for _, target in jumps)
+
+
+def test_more_ranges_than_compilers_make() -> None:
+    ranges = [(at, at + 1) for at in range(10, 2000, 2)]
+    assert flow([(12, 10)]).marks(ranges, 10) == COPIES

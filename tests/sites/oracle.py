@@ -199,13 +199,13 @@ def differences(path: Path) -> tuple[int, list[str]]:
         if mine != theirs:
             found.append(f"{entry.die:#x} {wanted.function}: {mine} is {theirs}")
         expressions: dict[str, bytes | None] = {}
-        function = image.reader._functions.function(image.reader._origin_key(0, entry))
+        function = image.reader.function_of(0, entry)
         names = [name for name, _ in function.parameters]
         if (function.name, names) != (wanted.function, [n or f"arg{i}" for i, n in enumerate(wanted.prototype)]):
             found.append(f"{entry.die:#x} {wanted.function}{wanted.prototype} is {function.name}{names}")
         for origin, kind, value, _ in records.parameters(id_, True, entry.address, entry.view):
-            position = function.index_of.get(origin)
-            if position is None:
+            position = function.index_of(origin)
+            if position < 0:
                 found.append(f"{entry.die:#x} {wanted.function}: {origin:#x} is no parameter")
             elif kind not in (4, 5, 6) and expressions.get(names[position]) is None:
                 expressions[names[position]] = value if isinstance(value, bytes) else None
