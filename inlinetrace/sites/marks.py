@@ -10,14 +10,9 @@ from inlinetrace.sites.reasons import Mark
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
 
-# Code in more parts than compilers make is not followed, which takes time by the square of their number.
-_MAX_RANGES = 512
-
 
 def flow_marks(code: Code, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
     """Marks of a site at ``address`` with these ``ranges``; empty ranges among them count as places, not as code."""
-    if len(ranges) > _MAX_RANGES:
-        return (Mark.COPIES,)
     filled = [item for item in ranges if item[0] < item[1]]
     marks: tuple[Mark, ...] = ()
     by_source, by_target = code.jumps_by_source, code.jumps()
