@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from inlinetrace.dwarf._lists import location_list
@@ -18,7 +20,7 @@ def root(*children: Die) -> Die:
     return die("compile_unit", *children, name="a.c", language=0x1D, low_pc=Address(0x1000))
 
 
-def lists_of(locations: Locations, *, version: int = 5, wide: bool = False, little: bool = True) -> list[object]:
+def lists_of(locations: Locations, *, version: int = 5, wide: bool = False, little: bool = True) -> list[Any]:
     function = die("subprogram", die("formal_parameter", location=locations), low_pc=Address(0x1000), high_pc=9)
     info = make_info([Unit(root(function), version=version, wide=wide)], little=little)
     records = Records(info, [scan(info, 0, 1)])
@@ -42,7 +44,7 @@ def lists_of(locations: Locations, *, version: int = 5, wide: bool = False, litt
 )
 @pytest.mark.parametrize(("wide", "little"), [(False, True), (True, False)])
 def test_every_kind_of_location(
-    entries: list[tuple[object, ...]], expected: tuple[int, int, bytes], wide: bool, little: bool
+    entries: list[tuple[Any, ...]], expected: tuple[int, int, bytes], wide: bool, little: bool
 ) -> None:
     function = die("subprogram", die("formal_parameter", location=Locations(entries)), low_pc=Address(1), high_pc=9)
     written = write([Unit(root(function), wide=wide)], little=little, addresses=[0x3000, 0x4000])
@@ -142,7 +144,7 @@ def test_lists_by_index() -> None:
     ],
 )
 @pytest.mark.parametrize("form", ["sec_offset", "rnglistx"])
-def test_every_kind_of_range(entries: list[tuple[object, ...]], expected: list[tuple[int, int]], form: str) -> None:
+def test_every_kind_of_range(entries: list[tuple[Any, ...]], expected: list[tuple[int, int]], form: str) -> None:
     function = die("subprogram", name="f", ranges=Form(form, Ranges(entries)))
     info = make_info(write([Unit(root(function))], addresses=[0x3000, 0x4000]))
     records = Records(info, [scan(info, 0, 1)])

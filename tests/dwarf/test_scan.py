@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import pytest
 
@@ -21,20 +22,22 @@ def records_of(*children: Die, language: int = C, version: int = 5) -> tuple[Rec
     return Records(info, [scan(info, 0, info.count)]), written
 
 
-def function(label: str, *children: Die, **more: object) -> Die:
+def function(label: str, *children: Die, **more: Any) -> Die:
     return die("subprogram", *children, label=label, **{"name": label, **more})
 
 
-def body(label: str, *children: Die, low: int = 0x1000, **more: object) -> Die:
+def body(label: str, *children: Die, low: int = 0x1000, **more: Any) -> Die:
     return function(label, *children, low_pc=Address(low), high_pc=0x100, **more)
 
 
-def inlined(origin: str, *children: Die, label: str | None = None, **more: object) -> Die:
+def inlined(origin: str, *children: Die, label: str | None = None, **more: Any) -> Die:
     return die("inlined_subroutine", *children, label=label, **{"abstract_origin": origin, **more})
 
 
-def parameter(origin: str | None = None, label: str | None = None, **more: object) -> Die:
-    return die("formal_parameter", label=label, **({"abstract_origin": origin} if origin else {}), **more)
+def parameter(origin: str | None = None, label: str | None = None, **more: Any) -> Die:
+    if origin is not None:
+        more["abstract_origin"] = origin
+    return die("formal_parameter", label=label, **more)
 
 
 def test_sites_know_their_parents() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from inlinetrace.target import open_image
-from tests.kernels import Kernel
 from tests.sites.oracle import counted_sites
+
+if TYPE_CHECKING:
+    from tests.kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 

@@ -1,4 +1,4 @@
-"""Hostile and damaged files through the whole chain: a listing or an error of this package, soon and in little memory."""
+"""Hostile and damaged files through the whole chain: a listing or an error of this package, soon, in little memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,11 +27,11 @@ def root(*children: Die) -> Unit:
     )
 
 
-def inlined(*children: Die, **more: object) -> Die:
+def inlined(*children: Die, **more: Any) -> Die:
     return die("inlined_subroutine", *children, **{"abstract_origin": "f", "entry_pc": Address(0x1004), **more})
 
 
-def main(*children: Die, **more: object) -> Die:
+def main(*children: Die, **more: Any) -> Die:
     return die("subprogram", *children, **{"name": "main", "low_pc": Address(0x1000), "high_pc": 0x100, **more})
 
 
@@ -49,14 +50,14 @@ def nested(levels: int, make: Callable[..., Die], innermost: Die | None = None) 
     return entry
 
 
-def f(*parameters: Die, **more: object) -> Die:
+def f(*parameters: Die, **more: Any) -> Die:
     return die("subprogram", *parameters, label="f", **{"name": "f", "inline": 1, **more})
 
 
 X = die("formal_parameter", label="x", name="x", type="int")
 
 
-def x(**more: object) -> Die:
+def x(**more: Any) -> Die:
     return die("formal_parameter", abstract_origin="x", **more)
 
 
@@ -98,14 +99,13 @@ def test_as_many_levels_as_compilers_make(tmp_path: Path) -> None:
 
 def test_origins_that_go_round_in_a_circle(tmp_path: Path) -> None:
     refused(tmp_path, "circle", root(die("subprogram", label="f", abstract_origin="f"), main(inlined())))
-    first, second = (
-        die("subprogram", label=name, abstract_origin=other) for name, other in (("f", "g"), ("g", "f"))
-    )  # fmt: skip
+    first, second = (die("subprogram", label=name, abstract_origin=other) for name, other in (("f", "g"), ("g", "f")))
     refused(tmp_path, "circle", root(first, second, main(inlined())))
 
 
 @pytest.mark.parametrize(
-    "origin", [Form("ref8", 1 << 63), Form("ref4", 0xFFFFFFFF), Form("data8", 5), Form("block1", b"x"), Form("string", "f")]
+    "origin",
+    [Form("ref8", 1 << 63), Form("ref4", 0xFFFFFFFF), Form("data8", 5), Form("block1", b"x"), Form("string", "f")],
 )
 def test_origins_that_are_no_references(origin: Form, tmp_path: Path) -> None:
     refused(tmp_path, "leads to no entry", root(f(), main(inlined(abstract_origin=origin))))
@@ -131,7 +131,7 @@ def test_expressions_that_refer_to_nothing(offset: int, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_implicit_pointers_to_odd_entries(attributes: dict[str, object], tmp_path: Path) -> None:
+def test_implicit_pointers_to_odd_entries(attributes: dict[str, Any], tmp_path: Path) -> None:
     variable = die("variable", label="v", **attributes)
     header = 12
 
@@ -145,10 +145,10 @@ def test_implicit_pointers_to_odd_entries(attributes: dict[str, object], tmp_pat
 
 
 @pytest.mark.parametrize("size", [-4, 1 << 63, Form("block1", b"abc"), Form("string", "x")], ids=str)
-def test_base_types_of_odd_size(size: object, tmp_path: Path) -> None:
+def test_base_types_of_odd_size(size: Any, tmp_path: Path) -> None:
     type_ = die("base_type", label="odd", name="odd", byte_size=size, encoding=5)
     parameter = die("formal_parameter", label="x", name="x", type="odd")
-    places = [{"location": Expression(b"\x50")}, {"const_value": -1}, {"const_value": b"abc"}, {}]
+    places: list[dict[str, Any]] = [{"location": Expression(b"\x50")}, {"const_value": -1}, {"const_value": b"abc"}, {}]
     lines, error = run(tmp_path, root(type_, f(parameter), main(*[inlined(x(**place)) for place in places])))
     assert (lines, error) == (5, None)
 
