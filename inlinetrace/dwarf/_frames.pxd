@@ -31,7 +31,6 @@ cdef struct Fde:
     uint64_t program
     uint64_t end
     uint32_t cie
-    uint32_t section
 
 cdef struct Cfa:
     int kind
@@ -78,8 +77,6 @@ cdef struct Machine:
 
 cdef class FrameTable:
     cdef const uint8_t[::1] _data
-    cdef const uint64_t[::1] _field_offsets
-    cdef const uint32_t[::1] _field_sections
     cdef const uint8_t* _start
     cdef uint64_t _size
     cdef uint64_t _address
@@ -102,7 +99,7 @@ cdef class FrameTable:
     cdef readonly object path
 
     cdef int _build_index(self) except -1
-    cdef Fde* find_fde(self, uint32_t section, uint64_t pc) noexcept nogil
+    cdef Fde* find_fde(self, uint64_t pc) noexcept nogil
     cdef int row_at(self, Fde* fde, uint64_t pc, uint64_t register_number, Row* row, uint64_t* error_at) noexcept nogil
     cdef _raise(self, int error, uint64_t at)
     cdef int _read_cies(self, Cie** cies, uint64_t* count, uint64_t* error_at) noexcept nogil
@@ -112,7 +109,6 @@ cdef class FrameTable:
     cdef uint64_t _read_address(self, Cursor* c, Cie* cie) noexcept nogil
     cdef int _read_fdes(self, Cie* cies, uint64_t n_cies, Fde** fdes, uint64_t* count,
                         uint64_t* n_skipped, uint64_t* error_at) noexcept nogil
-    cdef uint32_t _section_of(self, uint64_t field) noexcept nogil
     cdef void _start_machine(self, Machine* m, Fde* fde, uint64_t register_number) noexcept nogil
     cdef int _run(self, Machine* m, uint64_t pc, uint64_t* error_at) noexcept nogil
     cdef int _move(self, Machine* m, uint64_t steps) noexcept nogil

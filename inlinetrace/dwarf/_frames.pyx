@@ -89,8 +89,6 @@ cdef inline uint64_t _mask(uint8_t address_size) noexcept nogil:
 cdef int _compare_fdes(const void* a, const void* b) noexcept nogil:
     cdef const Fde* x = <const Fde*>a
     cdef const Fde* y = <const Fde*>b
-    if x.section != y.section:
-        return -1 if x.section < y.section else 1
     if x.low != y.low:
         return -1 if x.low < y.low else 1
     if x.offset != y.offset:
@@ -178,8 +176,7 @@ cdef class FrameTable:
         self._segments = NULL
 
     def __init__(self, const uint8_t[::1] data, *, bint eh, str section, path=None, uint64_t address=0,
-                 int address_size=8, bint little_endian=True, text_address=None, data_address=None, sections=None):
-        cdef Py_ssize_t i
+                 int address_size=8, bint little_endian=True, text_address=None, data_address=None):
         if address_size not in (2, 4, 8):
             raise ValueError(f"address size {address_size}")
         self._data = data
@@ -195,13 +192,6 @@ cdef class FrameTable:
         self._text_address = text_address if text_address is not None else 0
         self._has_data = data_address is not None
         self._data_address = data_address if data_address is not None else 0
-        if sections is not None:
-            self._field_offsets, self._field_sections = sections
-            if self._field_offsets.shape[0] != self._field_sections.shape[0]:
-                raise ValueError("the offsets and the section indexes differ in number")
-            for i in range(1, self._field_offsets.shape[0]):
-                if self._field_offsets[i - 1] > self._field_offsets[i]:
-                    raise ValueError("the offsets are not sorted")
 
     def __dealloc__(self):
         free(self._cies)
@@ -413,7 +403,6 @@ cdef class FrameTable:
             fde = &fdes[0][count[0]]
             body = make_cursor(self._start, entry.body, entry.end, self._swap)
             skip(&body, cie.segment_size)
-            fde.section = self._section_of(body.pos)
             fde.low = self._read_address(&body, cie)
             mask = _mask(cie.address_size)
             if cie.encoding & 0x70 == PE_ALIGNED:
@@ -435,25 +424,9 @@ cdef class FrameTable:
         error_at[0] = c.error_at
         return c.error
 
-    cdef uint32_t _section_of(self, uint64_t field) noexcept nogil:
-        cdef Py_ssize_t low = 0, middle
-        cdef Py_ssize_t high
-        if self._field_offsets is None:
-            return 0
-        high = self._field_offsets.shape[0]
-        while low < high:
-            middle = (low + high) >> 1
-            if self._field_offsets[middle] < field:
-                low = middle + 1
-            else:
-                high = middle
-        if low < self._field_offsets.shape[0] and self._field_offsets[low] == field:
-            return self._field_sections[low]
-        return 0
-
-    cdef Fde* find_fde(self, uint32_t section, uint64_t pc) noexcept nogil:
+    cdef Fde* find_fde(self, uint64_t pc) noexcept nogil:
         """The entry that covers pc, the one with the greatest start if there are several; NULL if there is none."""
-        cdef const Interval* segment = find_segment(self._segments, self._n_segments, section, pc)
+        cdef const Interval* segment = find_segment(self._segments, self._n_segments, pc)
         return NULL if segment == NULL else &self._fdes[segment.index]
 
     # --------------------------------------------------------------- programs
@@ -657,13 +630,13 @@ cdef class FrameTable:
 
     # ---------------------------------------------------------------- queries
 
-    def cfa(self, uint64_t pc, uint32_t section_index=0):
+    def cfa(self, uint64_t pc):
         cdef Row row
         cdef uint64_t error_at = 0
         cdef Fde* fde
         cdef int error
         self._build_index()
-        fde = self.find_fde(section_index, pc)
+        fde = self.find_fde(pc)
         if fde == NULL:
             return None
         error = self.row_at(fde, pc, NO_REGISTER, &row, &error_at)
@@ -675,13 +648,13 @@ cdef class FrameTable:
             return self._bytes(row.cfa.expression, row.cfa.length)
         return None
 
-    def register_rule(self, uint64_t pc, uint64_t register_number, uint32_t section_index=0):
+    def register_rule(self, uint64_t pc, uint64_t register_number):
         cdef Row row
         cdef uint64_t error_at = 0
         cdef Fde* fde
         cdef int error
         self._build_index()
-        fde = self.find_fde(section_index, pc)
+        fde = self.find_fde(pc)
         if fde == NULL:
             return None
         error = self.row_at(fde, pc, register_number, &row, &error_at)
@@ -694,25 +667,25 @@ cdef class FrameTable:
     cdef bytes _bytes(self, uint64_t offset, uint64_t length):
         return bytes(self._data[offset:offset + length]) if length else b""
 
-    def function_range(self, uint64_t pc, uint32_t section_index=0):
+    def function_range(self, uint64_t pc):
         cdef Fde* fde
         self._build_index()
-        fde = self.find_fde(section_index, pc)
+        fde = self.find_fde(pc)
         return None if fde == NULL else (fde.low, fde.high)
 
-    def return_register(self, uint64_t pc, uint32_t section_index=0):
+    def return_register(self, uint64_t pc):
         cdef Fde* fde
         self._build_index()
-        fde = self.find_fde(section_index, pc)
+        fde = self.find_fde(pc)
         return None if fde == NULL else self._cies[fde.cie].return_register
 
-    def is_signal_frame(self, uint64_t pc, uint32_t section_index=0):
+    def is_signal_frame(self, uint64_t pc):
         cdef Fde* fde
         self._build_index()
-        fde = self.find_fde(section_index, pc)
+        fde = self.find_fde(pc)
         return fde != NULL and bool(self._cies[fde.cie].signal_frame)
 
-    def cfa_many(self, const uint64_t[::1] pcs, uint32_t section_index=0):
+    def cfa_many(self, const uint64_t[::1] pcs):
         cdef Py_ssize_t count = pcs.shape[0], i
         kinds_array = array("B", bytes(count))
         registers_array = array("Q", bytes(8 * count))
@@ -729,7 +702,7 @@ cdef class FrameTable:
         with nogil:
             for i in range(count):
                 pc = pcs[i]
-                fde = self.find_fde(section_index, pc)
+                fde = self.find_fde(pc)
                 if fde == NULL:
                     current = NULL
                     continue
@@ -754,7 +727,7 @@ cdef class FrameTable:
     def functions(self):
         cdef uint64_t i
         self._build_index()
-        return [(self._fdes[i].section, self._fdes[i].low, self._fdes[i].high) for i in range(self._n_fdes)]
+        return [(self._fdes[i].low, self._fdes[i].high) for i in range(self._n_fdes)]
 
     @property
     def skipped(self):
@@ -799,7 +772,7 @@ cdef uint64_t _find_cie(Cie* cies, uint64_t count, uint64_t offset) noexcept nog
 
 
 cdef Interval* _sort(Fde* fdes, uint64_t count, uint64_t* n_segments) noexcept nogil:
-    """Sort by section and start; the segments that look-ups use, or NULL without memory."""
+    """Sort by start; the segments that look-ups use, or NULL without memory."""
     cdef uint64_t i
     cdef Interval* intervals
     cdef Interval* segments
@@ -813,7 +786,6 @@ cdef Interval* _sort(Fde* fdes, uint64_t count, uint64_t* n_segments) noexcept n
     for i in range(count):
         intervals[i].low = fdes[i].low
         intervals[i].high = fdes[i].high
-        intervals[i].section = fdes[i].section
         intervals[i].index = i
     segments = make_segments(intervals, count, n_segments)
     free(intervals)

@@ -26,11 +26,9 @@ cdef struct Run:
     uint64_t high        # address of the last row
     uint64_t first       # index of the first row
     uint64_t end         # index after the last row
-    uint32_t section
 
 cdef struct RowKey:
     uint64_t address
-    uint32_t section
     uint32_t view
 
 cdef struct Decoded:
@@ -55,8 +53,6 @@ cdef class LineProgram:
     cdef const uint8_t[::1] _line_str
     cdef const uint8_t[::1] _strings
     cdef const uint8_t[::1] _string_offsets
-    cdef const uint64_t[::1] _field_offsets
-    cdef const uint32_t[::1] _field_sections
     cdef const uint8_t* _start
     cdef uint64_t _string_offsets_base
     cdef uint64_t _tables
@@ -87,13 +83,12 @@ cdef class LineProgram:
 
     cpdef decode(self)
     cdef int _read_program(self, Decoded* out, uint64_t* error_at) noexcept nogil
-    cdef bint has_row_at(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil
-    cdef bint next_row_at(self, uint32_t section, uint64_t address, uint64_t* found) noexcept nogil
-    cdef LineRow* row_of(self, uint32_t section, uint64_t address) noexcept nogil
+    cdef bint has_row_at(self, uint64_t address, uint32_t view) noexcept nogil
+    cdef bint next_row_at(self, uint64_t address, uint64_t* found) noexcept nogil
+    cdef LineRow* row_of(self, uint64_t address) noexcept nogil
     cdef _error(self, str message, uint64_t at)
     cdef _read_header(self)
-    cdef uint32_t _section_of(self, uint64_t field) noexcept nogil
-    cdef uint64_t _runs_up_to(self, uint32_t section, uint64_t address) noexcept nogil
+    cdef uint64_t _runs_up_to(self, uint64_t address) noexcept nogil
     cdef uint64_t _after(self, Run* run, uint64_t address) noexcept nogil
     cdef _read_names(self)
     cdef int _read_old_entries(self, Cursor* c, Name** names, uint64_t* count, bint is_file) noexcept nogil
@@ -101,5 +96,5 @@ cdef class LineProgram:
     cdef int _read_form(self, Cursor* c, uint64_t form, uint64_t* number) noexcept nogil
     cdef str _text(self, Name* name)
     cdef uint64_t _string_offset(self, uint64_t index) except? 0xffffffffffffffff
-    cdef uint64_t _first_key(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil
+    cdef uint64_t _first_key(self, uint64_t address, uint32_t view) noexcept nogil
     cdef uint64_t _first_in(self, Run* run, uint64_t address, uint32_t view) noexcept nogil

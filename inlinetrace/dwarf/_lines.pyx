@@ -62,8 +62,6 @@ cdef str _line_error(int error):
 cdef int _compare_runs(const void* a, const void* b) noexcept nogil:
     cdef const Run* x = <const Run*>a
     cdef const Run* y = <const Run*>b
-    if x.section != y.section:
-        return -1 if x.section < y.section else 1
     if x.low != y.low:
         return -1 if x.low < y.low else 1
     if x.first != y.first:
@@ -81,8 +79,7 @@ cdef class LineProgram:
 
     def __init__(self, const uint8_t[::1] data, uint64_t offset, *, str section=".debug_line", path=None,
                  bint little_endian=True, int address_size=8, comp_dir=None, line_str=None, strings=None,
-                 string_offsets=None, uint64_t string_offsets_base=0, sections=None):
-        cdef Py_ssize_t i
+                 string_offsets=None, uint64_t string_offsets_base=0):
         if not 1 <= address_size <= 8:
             raise ValueError(f"address size {address_size}")
         self._data = data
@@ -100,13 +97,6 @@ cdef class LineProgram:
         if string_offsets is not None:
             self._string_offsets = string_offsets
         self._string_offsets_base = string_offsets_base
-        if sections is not None:
-            self._field_offsets, self._field_sections = sections
-            if self._field_offsets.shape[0] != self._field_sections.shape[0]:
-                raise ValueError("the offsets and the section indexes differ in number")
-            for i in range(1, self._field_offsets.shape[0]):
-                if self._field_offsets[i - 1] > self._field_offsets[i]:
-                    raise ValueError("the offsets are not sorted")
         self._read_header()
 
     def __dealloc__(self):
@@ -197,7 +187,7 @@ cdef class LineProgram:
         cdef LineRow* row
         cdef uint64_t n_rows = 0, capacity = 0
         cdef uint64_t address = 0, last_address = 0, number, steps, length, next_pos
-        cdef uint32_t view = 0, last_view = 0, line = 1, column = 0, file = 1, section = 0, last_section = 0
+        cdef uint32_t view = 0, last_view = 0, line = 1, column = 0, file = 1
         cdef uint32_t op_index = 0
         cdef uint32_t default_flags = FLAG_IS_STMT if self._default_is_stmt else 0
         cdef uint32_t flags = default_flags, emitted
@@ -280,8 +270,6 @@ cdef class LineProgram:
                     if length < 2:
                         fail(&c, ERR_SIZE)
                         break
-                    if self._field_offsets is not None:
-                        section = self._section_of(c.pos)
                     if length > 9:
                         fail(&c, ERR_SIZE)
                         break
@@ -309,9 +297,9 @@ cdef class LineProgram:
                     free(rows)
                     return NO_MEMORY
                 rows = row
-            if (starts or section != last_section or address < last_address
-                    or (address == last_address and view <= last_view)):
-                if not _begin_run(out, rows, n_rows, address, section):
+            if (starts or address < last_address or (
+                    address == last_address and view <= last_view)):
+                if not _begin_run(out, rows, n_rows, address):
                     free(rows)
                     return NO_MEMORY
                 starts = False
@@ -325,7 +313,6 @@ cdef class LineProgram:
             n_rows += 1
             last_address = address
             last_view = view
-            last_section = section
             view += 1
             flags &= FLAG_IS_STMT
             if emitted:
@@ -336,7 +323,6 @@ cdef class LineProgram:
                 column = 0
                 file = 1
                 flags = default_flags
-                section = 0
                 starts = True
         if c.error != ERR_NONE:
             free(rows)
@@ -354,39 +340,25 @@ cdef class LineProgram:
             out.runs[out.n_runs - 1].high = rows[n_rows - 1].address
         return ERR_NONE
 
-    cdef uint32_t _section_of(self, uint64_t field) noexcept nogil:
-        cdef Py_ssize_t low = 0, middle
-        cdef Py_ssize_t high = self._field_offsets.shape[0]
-        while low < high:
-            middle = (low + high) >> 1
-            if self._field_offsets[middle] < field:
-                low = middle + 1
-            else:
-                high = middle
-        if low < self._field_offsets.shape[0] and self._field_offsets[low] == field:
-            return self._field_sections[low]
-        return 0
-
     # ---------------------------------------------------------------- queries
 
-    cdef uint64_t _runs_up_to(self, uint32_t section, uint64_t address) noexcept nogil:
-        """Number of runs that sort before or begin at (section, address)."""
+    cdef uint64_t _runs_up_to(self, uint64_t address) noexcept nogil:
+        """Number of runs that sort before or begin at (address)."""
         cdef uint64_t low = 0, high = self._table.n_runs, middle
         cdef Run* run
         while low < high:
             middle = (low + high) >> 1
             run = &self._table.runs[middle]
-            if run.section < section or (run.section == section and run.low <= address):
+            if run.low <= address:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    cdef uint64_t _first_key(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
-        """Index of the first key at or after (section, address, view)."""
+    cdef uint64_t _first_key(self, uint64_t address, uint32_t view) noexcept nogil:
+        """Index of the first key at or after (address, view)."""
         cdef uint64_t low = 0, high = self._table.n_keys, middle
         cdef RowKey wanted
-        wanted.section = section
         wanted.address = address
         wanted.view = view
         while low < high:
@@ -421,18 +393,18 @@ cdef class LineProgram:
                 high = middle
         return low
 
-    cdef bint has_row_at(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
+    cdef bint has_row_at(self, uint64_t address, uint32_t view) noexcept nogil:
         cdef uint64_t i, upto, back
         cdef Run* run
         cdef LineRow* row
         if self._table.keys != NULL:
-            i = self._first_key(section, address, view)
-            return i < self._table.n_keys and self._table.keys[i].section == section and (
-                self._table.keys[i].address == address and self._table.keys[i].view == view)
-        upto = self._runs_up_to(section, address)
+            i = self._first_key(address, view)
+            return (i < self._table.n_keys and self._table.keys[i].address == address
+                    and self._table.keys[i].view == view)
+        upto = self._runs_up_to(address)
         # Without keys only the last two runs can have rows at the address.
         for back in range(1, 3):
-            if upto < back or self._table.runs[upto - back].section != section:
+            if upto < back:
                 return False
             run = &self._table.runs[upto - back]
             i = self._first_in(run, address, view)
@@ -442,9 +414,9 @@ cdef class LineProgram:
                     return True
         return False
 
-    cdef bint next_row_at(self, uint32_t section, uint64_t address, uint64_t* found) noexcept nogil:
+    cdef bint next_row_at(self, uint64_t address, uint64_t* found) noexcept nogil:
         """Address of the first row after address in the sequence that find takes."""
-        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, section, address)
+        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, address)
         cdef LineRow* row
         if segment == NULL:
             return False
@@ -452,45 +424,43 @@ cdef class LineProgram:
         found[0] = row.address
         return not row.flags & FLAG_END_SEQUENCE
 
-    cdef LineRow* row_of(self, uint32_t section, uint64_t address) noexcept nogil:
+    cdef LineRow* row_of(self, uint64_t address) noexcept nogil:
         """The row whose instructions include address; NULL if there is none."""
-        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, section, address)
+        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, address)
         if segment == NULL:
             return NULL
         return &self._table.rows[self._after(&self._table.runs[segment.index], address) - 1]
 
-    def has_row(self, uint64_t address, uint64_t view=0, uint32_t section_index=0):
+    def has_row(self, uint64_t address, uint64_t view=0):
         self.decode()
-        return view <= 0xffffffff and bool(self.has_row_at(section_index, address, <uint32_t>view))
+        return view <= 0xffffffff and bool(self.has_row_at(address, <uint32_t>view))
 
-    def next_row(self, uint64_t address, uint32_t section_index=0):
+    def next_row(self, uint64_t address):
         cdef uint64_t found = 0
         self.decode()
-        return found if self.next_row_at(section_index, address, &found) else None
+        return found if self.next_row_at(address, &found) else None
 
-    def first_row_at_or_after(self, uint64_t address, uint32_t section_index=0):
+    def first_row_at_or_after(self, uint64_t address):
         cdef uint64_t i, at
         cdef Run* run
         self.decode()
         if self._table.keys != NULL:
-            i = self._first_key(section_index, address, 0)
-            if i < self._table.n_keys and self._table.keys[i].section == section_index:
-                return self._table.keys[i].address
-            return None
-        i = self._runs_up_to(section_index, address)
-        if i and self._table.runs[i - 1].section == section_index:
+            i = self._first_key(address, 0)
+            return self._table.keys[i].address if i < self._table.n_keys else None
+        i = self._runs_up_to(address)
+        if i:
             run = &self._table.runs[i - 1]
             at = self._first_in(run, address, 0)
             if at < run.end and not self._table.rows[at].flags & FLAG_END_SEQUENCE:
                 return self._table.rows[at].address
-        if i < self._table.n_runs and self._table.runs[i].section == section_index:
+        if i < self._table.n_runs:
             return self._table.runs[i].low
         return None
 
-    def find(self, uint64_t address, uint32_t section_index=0):
+    def find(self, uint64_t address):
         cdef LineRow* row
         self.decode()
-        row = self.row_of(section_index, address)
+        row = self.row_of(address)
         return None if row == NULL else (row.file, row.line, row.column)
 
     @property
@@ -520,8 +490,7 @@ cdef class LineProgram:
     def sequences(self):
         cdef uint64_t i
         self.decode()
-        return [(self._table.runs[i].section, self._table.runs[i].low, self._table.runs[i].high)
-                for i in range(self._table.n_runs)]
+        return [(self._table.runs[i].low, self._table.runs[i].high) for i in range(self._table.n_runs)]
 
     def __len__(self):
         self.decode()
@@ -799,7 +768,7 @@ cdef bint _append_definition(Decoded* out, uint64_t at) noexcept nogil:
     return True
 
 
-cdef bint _begin_run(Decoded* out, LineRow* rows, uint64_t row, uint64_t address, uint32_t section) noexcept nogil:
+cdef bint _begin_run(Decoded* out, LineRow* rows, uint64_t row, uint64_t address) noexcept nogil:
     cdef Run* grown
     cdef uint64_t n = out.n_runs
     if n & (n - 1) == 0:
@@ -812,7 +781,6 @@ cdef bint _begin_run(Decoded* out, LineRow* rows, uint64_t row, uint64_t address
         out.runs[n - 1].high = rows[row - 1].address
     out.runs[n].low = address
     out.runs[n].first = row
-    out.runs[n].section = section
     out.n_runs += 1
     return True
 
@@ -842,8 +810,6 @@ cdef bint _append_old_entry(Cursor* c, Name** names, uint64_t* count, uint64_t* 
 cdef int _compare_keys(const void* a, const void* b) noexcept nogil:
     cdef const RowKey* x = <const RowKey*>a
     cdef const RowKey* y = <const RowKey*>b
-    if x.section != y.section:
-        return -1 if x.section < y.section else 1
     if x.address != y.address:
         return -1 if x.address < y.address else 1
     if x.view != y.view:
@@ -860,7 +826,7 @@ cdef inline uint64_t _last_address(Decoded* table, Run* run) noexcept nogil:
 
 
 cdef int _sort(Decoded* table) noexcept nogil:
-    """Runs in order of section and start, and what look-ups need; runs without code are dropped."""
+    """Runs in order of their starts, and what look-ups need; runs without code are dropped."""
     cdef uint64_t i, k, n = 0, last = 0, before = 0, address
     cdef Run* runs = table.runs
     cdef Interval* intervals
@@ -881,10 +847,9 @@ cdef int _sort(Decoded* table) noexcept nogil:
     for i in range(n):
         intervals[i].low = runs[i].low
         intervals[i].high = runs[i].high
-        intervals[i].section = runs[i].section
         intervals[i].index = i
         address = _last_address(table, &runs[i])
-        if i and runs[i].section == runs[i - 1].section:
+        if i:
             # Sequences often meet at one address; three or more at one address need the keys.
             separate = separate and runs[i].low >= last and not (has_before and runs[i].low <= before)
             before = max(before, last) if has_before else last
@@ -905,7 +870,6 @@ cdef int _sort(Decoded* table) noexcept nogil:
     for i in range(n):
         for k in range(runs[i].first, runs[i].end):
             if not table.rows[k].flags & FLAG_END_SEQUENCE:
-                table.keys[table.n_keys].section = runs[i].section
                 table.keys[table.n_keys].address = table.rows[k].address
                 table.keys[table.n_keys].view = table.rows[k].view
                 table.n_keys += 1

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from inlinetrace.code import Code, Relocations
+from inlinetrace.code import Code, FileCode, Relocations
 from inlinetrace.elf import ElfFile
 from inlinetrace.elf.machine import AARCH64, X86_64, Machine
 from inlinetrace.errors import UnsupportedError
+from tests.elf.elfwriter import Code as Code_
+from tests.elf.elfwriter import elf_file
 
 
 def x86(text: str, address: int = 0x1000, **options: object) -> Code:
@@ -92,7 +94,8 @@ static __attribute__((noinline)) int tail(int n) { return n ? h(n, 1) : 7; }
 int both(int n) { while (n > 10) { n = tail(n); if (n == 12) break; } return tail(n + 1); }
 int table(int n, int m) {
     switch (n) {
-    case 0: return g(m); case 1: return h(m, n); case 2: return m * 3; case 3: return g(m + 1) + 1; case 4: return m ^ 77;
+    case 0: return g(m); case 1: return h(m, n); case 2: return m * 3; case 3: return g(m + 1) + 1;
+    case 4: return m ^ 77;
     case 5: return h(n, 3); case 6: return m - 9; case 7: return g(m * n); case 8: return -m; case 9: return h(2, m);
     }
     return 0;
@@ -205,3 +208,48 @@ def test_relocatable_objects_have_the_jumps_of_the_linked_program(tools: str, tm
     for name in functions:
         assert within(loose, name) == within(linked, name), name
     assert within(loose, "loop")
+
+
+def test_jumps_from_another_section_of_a_linked_file() -> None:
+    hot = Code_(".text", bytes.fromhex("90 90 90 c3"), 0x1000)
+    cold = Code_(".text.cold", bytes.fromhex("90 e9faefffff"), 0x2000)
+    elf = ElfFile.from_bytes(elf_file([hot, cold]))
+    codes = FileCode(elf)
+    text = codes.code(elf.sections[1])
+    assert text.is_jump_target(0x1000)
+    assert not text.is_jump_target(0x1001)
+    assert list(text.jumps_from_elsewhere) == [(0x2001, 0x1000)]
+    assert len(codes.code(elf.sections[2]).jumps_from_elsewhere) == 0
+    assert codes.code(elf.sections[1]) is text
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "tools", ["", "aarch64-linux-gnu-", "riscv64-linux-gnu-", "powerpc64le-linux-gnu-", "s390x-linux-gnu-"]
+)
+def test_cold_parts_jump_back(tools: str, tmp_path: Path) -> None:
+    source = """
+    extern int g(int); extern void cold(int) __attribute__((cold));
+    int f(int n) {
+        int s = g(n);
+        for (int i = 0; i < n; i++) { if (s == 77) { cold(n); s = g(s); } s += g(i) * 3; }
+        return s;
+    }
+    """
+    (tmp_path / "a.c").write_text(source)
+    options = ["-O2", "-freorder-blocks-and-partition", "-c", "a.c"]
+    subprocess.run([f"{tools}gcc", *options], cwd=tmp_path, check=True)
+    elf = ElfFile.open(tmp_path / "a.o")
+    text, cold = elf.section(".text"), elf.section(".text.unlikely")
+    assert text is not None
+    assert cold is not None
+    codes = FileCode(elf)
+    there, back = codes.code(cold).jumps_from_elsewhere, codes.code(text).jumps_from_elsewhere
+    (function,) = elf.symbols().named("f")
+    (part,) = elf.symbols().names_starting_with("f.cold")
+    assert set(there.targets) == {part.address}
+    assert len(back) >= 1
+    for target in back.targets:
+        assert function.address < target < function.address + function.size
+        assert codes.code(text).is_boundary(target) is True
+        assert codes.code(text).is_jump_target(target)

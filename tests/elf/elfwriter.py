@@ -97,7 +97,7 @@ def elf_file(
     layout = Layout(bits, little, machine, type, segments)
     order, wide = layout.order, bits == 64
     everything = [Sec("", type=0), *sections]
-    numbers = {}
+    numbers: dict[str, int] = {}
     for number, section in enumerate(everything):
         numbers.setdefault(section.name, number)
     if symbols or relocations:

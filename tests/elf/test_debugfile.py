@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.elf import ElfFile
-from inlinetrace.elf.debugfile import build_id_path, find_alternate_file, find_debug_file
+from inlinetrace.elf.debugfile import build_id_path, find_alternate_file, find_debug_file, has_debug_info
 from inlinetrace.errors import MismatchError
 from tests.elf.elfwriter import Code, Sec, elf_file
 from tests.elf.test_file import NOTE
@@ -129,3 +129,16 @@ def test_dwz_alternate_file(tmp_path: Path) -> None:
     assert search.file is not None
     assert search.file.path == str(target)
     assert find_alternate_file(ElfFile.open(target), []).file is None
+
+
+@pytest.mark.kernel
+def test_modules_of_distribution_kernels() -> None:
+    kernels = sorted(Path("~/.cache/inlinetrace-dev/kernels").expanduser().iterdir())
+    assert kernels
+    for kernel in kernels:
+        (module,) = kernel.glob("lib/modules/*/kernel/fs/xfs/xfs.ko*")
+        elf = ElfFile.open(module)
+        search = find_debug_file(elf, [str(kernel / "usr/lib/debug")])
+        assert search.file is not None
+        assert search.file.build_id == elf.build_id
+        assert has_debug_info(search.file)
