@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Mark
+from inlinetrace.target.loaded import AddressKind
 
 if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
@@ -39,11 +40,18 @@ def declare(type_text: str, name: str) -> str:
 class Renderer:
     """Renders the sites of one machine; equal locations and types are rendered once.
 
-    ``name_address`` says what people call an address of the program's data.
+    ``name_address`` says what people call an address of the program's data, ``address_kind`` what the addresses of the
+    sites in a section are.
     """
 
-    def __init__(self, machine: Machine, name_address: Callable[[int], str] = hex) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        name_address: Callable[[int], str] = hex,
+        address_kind: Callable[[str | None], AddressKind] = lambda _: AddressKind.LINK_TIME,
+    ) -> None:
         self.machine = machine
+        self._address_kind = address_kind
         self._name_address = name_address
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
@@ -139,6 +147,7 @@ class Renderer:
                 "declared": _position(site.declared),
                 "marks": [mark.value for mark in site.marks],
                 "compiler": site.compiler.value,
+                "address_kind": self._address_kind(site.section).value,
             }
         )
 
