@@ -99,7 +99,8 @@ class Kallsyms:
         width = self._lines[0].find(b" ")
         digits = b"".join([line[:width] for line in self._lines])
         try:
-            if width not in (8, 16) or len(digits) != width * len(self._lines):
+            blanks = b"".join([line[width : width + 1] for line in self._lines])
+            if width not in (8, 16) or len(digits) != width * len(self._lines) or blanks != b" " * len(self._lines):
                 raise ValueError
             packed = bytes.fromhex(digits.decode("ascii"))
         except ValueError:
