@@ -78,6 +78,7 @@ def test_sites_of_the_running_kernel(distribution_kernel: Kernel, tmp_path: Path
 def test_sites_of_a_loaded_module(distribution_kernel: Kernel, tmp_path: Path) -> None:
     machine = machine_with(distribution_kernel, tmp_path)
     debug = distribution_kernel.debug_module(MODULE)
+    assert debug is not None
     text = 0xFFFFFFFFC0700000
     others = {
         section.name: text + 0x10000 * section.index
