@@ -19,7 +19,7 @@ from tests.target.machine import BUILD_ID, OTHER_BUILD_ID, Machine, elf
 PLACE = f"/root/.cache/debuginfod_client/{BUILD_ID.hex()}/debuginfo"
 
 
-def machine_with_client(root: Path, script: str, **environment: str) -> Machine:
+def machine_with_client(root: Path, script: str, *, maximum: str = "") -> Machine:
     """A machine whose debuginfod-find is a shell script."""
     tools = root / "tools"
     tools.mkdir()
@@ -27,7 +27,10 @@ def machine_with_client(root: Path, script: str, **environment: str) -> Machine:
     client.write_text("#!/bin/sh\n" + script)
     client.chmod(0o755)
     machine = Machine(
-        root, DEBUGINFOD_URLS="http://debuginfod.invalid", PATH=f"{tools}:{os.environ['PATH']}", **environment
+        root,
+        DEBUGINFOD_URLS="http://debuginfod.invalid",
+        DEBUGINFOD_MAXTIME=maximum,
+        PATH=f"{tools}:{os.environ['PATH']}",
     )
     machine.kernel()
     return machine
@@ -126,7 +129,7 @@ def test_a_time_out_ends_the_client(tmp_path: Path) -> None:
 
 
 def test_the_clients_own_time_out_is_honoured(tmp_path: Path) -> None:
-    machine = machine_with_client(tmp_path, "exec sleep 100", DEBUGINFOD_MAXTIME="1")
+    machine = machine_with_client(tmp_path, "exec sleep 100", maximum="1")
     began = time.monotonic()
     assert download(machine.host, BUILD_ID).outcome == "no answer within 6 seconds"
     assert time.monotonic() - began < 30

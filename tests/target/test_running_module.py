@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import lzma
 from pathlib import Path
 
@@ -98,13 +99,15 @@ def test_hidden_addresses_leave_the_offsets(machine: Machine) -> None:
 
 @pytest.mark.parametrize("suffix", [".xz", ".gz", ".zst"])
 def test_compressed_modules(machine: Machine, suffix: str) -> None:
-    import gzip
-
     import zstandard
 
-    compress = {".xz": lzma.compress, ".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}[suffix]
+    compressed = {
+        ".xz": lzma.compress(STRIPPED),
+        ".gz": gzip.compress(STRIPPED),
+        ".zst": zstandard.ZstdCompressor().compress(STRIPPED),
+    }[suffix]
     machine.path(KO).unlink()
-    machine.write(KO + suffix, compress(STRIPPED))
+    machine.write(KO + suffix, compressed)
     machine.write(f"{TOP}/modules.dep", f"kernel/net/nf-nat.ko{suffix}:\n")
     image = open_running_module(machine.host, "nf_nat")
     assert image.program.path == str(machine.path(KO + suffix))
