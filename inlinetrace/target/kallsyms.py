@@ -127,31 +127,21 @@ class Kallsyms:
     def _sorted(self) -> array[int]:
         return array("Q", [self._addresses[number] for number in self._order])
 
-    def _symbol(self, number: int) -> Symbol:
-        words = self._lines[number].split(maxsplit=2)
-        if len(words) < 3:
-            raise FormatError(f"line {number + 1} has no name", path=KALLSYMS)
-        name, _, module = words[2].partition(b"\t")
-        return Symbol(
-            name.decode("utf-8", "surrogateescape"),
-            self._addresses[number] or None,
-            words[1].decode("ascii", "replace"),
-            module.strip(b"[] ").decode("utf-8", "surrogateescape") or None,
-        )
-
     def named(self, name: str) -> list[Symbol]:
         """All symbols with this name, in the order of the table: the kernel's first, then those of modules."""
-        wanted = re.escape(name.encode("utf-8", "surrogateescape"))
-        lines = re.compile(rb"^([0-9a-f]+) (\S) " + wanted + rb"(?:\t\[([^\]\n]*)\])?$", re.MULTILINE)
-        return [
-            Symbol(
-                name,
-                int(found[1], 16) or None,
-                found[2].decode("ascii", "replace"),
-                None if found[3] is None else found[3].decode("utf-8", "surrogateescape"),
-            )
-            for found in lines.finditer(self._data)
-        ]
+        found = []
+        wanted = b" " + name.encode("utf-8", "surrogateescape")
+        at = self._data.find(wanted)
+        while at >= 0:
+            end = at + len(wanted)
+            if self._data[end : end + 1] in (b"\n", b"\t", b""):
+                begin = self._data.rfind(b"\n", 0, at) + 1
+                stop = self._data.find(b"\n", end)
+                symbol = _symbol(self._data[begin : stop if stop >= 0 else None], begin)
+                if symbol.name == name:
+                    found.append(symbol)
+            at = self._data.find(wanted, end)
+        return found
 
     def lookup(self, address: int) -> tuple[Symbol, int] | None:
         """The symbol at or before ``address`` and the offset from it; of several at one address the first.
@@ -165,4 +155,19 @@ class Kallsyms:
             return None
         while at and self._sorted[at - 1] == self._sorted[at]:
             at -= 1
-        return self._symbol(self._order[at]), address - self._sorted[at]
+        return _symbol(self._lines[self._order[at]]), address - self._sorted[at]
+
+
+def _symbol(line: bytes, offset: int | None = None) -> Symbol:
+    """``ffffffffc0000010 t helper<tab>[extra]``. Raises FormatError."""
+    try:
+        address, kind, rest = line.split(b" ", 2)
+        name, _, module = rest.partition(b"\t")
+        return Symbol(
+            name.decode("utf-8", "surrogateescape"),
+            int(address, 16) or None,
+            kind.decode("ascii"),
+            module.strip(b"[] ").decode("utf-8", "surrogateescape") or None,
+        )
+    except ValueError:
+        raise FormatError(f"not a symbol: {line[:40]!r}", path=KALLSYMS, offset=offset) from None
