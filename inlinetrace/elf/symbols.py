@@ -28,8 +28,8 @@ class Symbol:
     """One symbol; ``type`` is an STT_* and ``binding`` an STB_* number.
 
     ``address`` lies in the section as ElfFile.sections has it, in relocatable files too. Thumb functions have bit 0
-    cleared. ``section_index`` is 0 for undefined symbols, SHN_ABS or SHN_COMMON of inlinetrace.elf.constants (above any real
-    number), or the section's number.
+    cleared. ``section_index`` is 0 for undefined symbols, SHN_ABS or SHN_COMMON of inlinetrace.elf.constants (above any
+    real number), or the section's number.
     """
 
     name: str

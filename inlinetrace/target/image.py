@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace.code._flow import Flow
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
 from inlinetrace.elf.debugfile import (
     DEFAULT_ROOTS,
@@ -22,17 +23,16 @@ from inlinetrace.elf.debugfile import (
 )
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
-from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
-from inlinetrace.sites.marks import flow_marks
+from inlinetrace.sites.from_dwarf import DwarfSites, Region, Selection
 from inlinetrace.target.loaded import AddressKind, Loaded
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
     from inlinetrace.code.file import FileCode
-    from inlinetrace.elf.sections import Section
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
-    from inlinetrace.sites.reasons import Mark
+
+_LAST_ADDRESS = (1 << 64) - 1
 
 
 class Image:
@@ -40,7 +40,7 @@ class Image:
 
     ``path`` is what was asked for; ``program`` has the code and ``debug`` the DWARF, both in one address space.
     ``tried`` are the places where the other of the two was looked for. Addresses are those of the file; a relocatable
-    one has those of inlinetrace.elf.layout, and Place says what people call them. That is the run-time address where
+    one has those of inlinetrace.elf.layout, and Region says what people call them. That is the run-time address where
     ``loaded`` says that the kernel runs the file, and where; ``notices`` are for whoever asked for the image.
     """
 
@@ -61,7 +61,6 @@ class Image:
         self.alternate = alternate
         self.tried = tuple(tried)
         self.module = module
-        self._last_section: Section | None = None
 
     @cached_property
     def dwarf(self) -> DebugInfo:
@@ -107,35 +106,37 @@ class Image:
     def _symbols(self) -> SymbolTable:
         return self._symbols_file.symbols()
 
-    def place(self, address: int) -> Place:
-        """Section and symbol of a link-time address."""
-        section = self._last_section
-        if section is None or not section.address <= address < section.address + section.size:
-            section = self._last_section = self.program.section_at(address) or self._symbols_file.section_at(address)
-        found = self._symbols.name_and_offset(address)
-        symbol, offset = found or (None, None)
+    def region(self, address: int) -> Region:
+        """The section around an address, and the address that its start is known by."""
+        section = self.program.section_at(address) or self._symbols_file.section_at(address)
+        runtime = None if self.loaded is None else self.loaded.runtime_address(section, address)
         if section is None:
-            return Place(None, None, symbol, offset, address)
-        within = address - section.address
-        known_as = self.runtime_address(address)
-        if known_as is None:
-            known_as = within if self.program.relocatable else address
-        return Place(section.name, within, symbol, offset, known_as)
+            known_as = address if runtime is None else runtime
+            return Region(None, address, min(address + 1, _LAST_ADDRESS), known_as)
+        if runtime is not None:
+            known_as = runtime - (address - section.address)
+        else:
+            known_as = 0 if self.program.relocatable else section.address
+        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS), known_as)
+
+    def known_as(self, address: int) -> int:
+        """What people call an address of the file, as Site.address does: its run-time address, if it is known."""
+        region = self.region(address)
+        return region.known_as + address - region.start
 
     def runtime_address(self, address: int) -> int | None:
         """Where an address of the file is while it runs; None where that is not known."""
-        if self.loaded is None:
-            return None
-        section = self._last_section
-        if section is None or not section.address <= address < section.address + section.size:
-            section = self.debug.section_at(address)
-        return self.loaded.runtime_address(section, address)
+        return None if self.loaded is None else self.loaded.runtime_address(self.debug.section_at(address), address)
 
     def address_kind(self, section: str | None) -> AddressKind:
         """What the addresses of the sites in ``section`` are."""
         if self.loaded is not None and self.loaded.knows(section):
             return AddressKind.RUN_TIME
         return AddressKind.SECTION_OFFSET if self.program.relocatable else AddressKind.LINK_TIME
+
+    def symbol(self, address: int) -> tuple[str, int] | None:
+        """Name of the function symbol that contains ``address``, and the offset in it."""
+        return self._symbols.name_and_offset(address)
 
     def name_address(self, address: int) -> str:
         """What people call an address: a number, or section and offset in a relocatable file that is not loaded."""
@@ -167,15 +168,16 @@ class Image:
         """The instructions of the section around ``address``; None if the file at hand does not have them."""
         return None if self._code is None else self._code.at(address)
 
-    def is_jump_target(self, address: int) -> bool | None:
-        """Whether an instruction jumps to ``address``; None where the code is not at hand."""
-        return None if self.code(address) is None or self._code is None else self._code.is_jump_target(address)
+    @cached_property
+    def _flow(self) -> Flow | None:
+        if self._code is None:
+            return None
+        by_source, by_target = self._code.jumps_by_source, self._code.jumps
+        return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
 
-    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
-        """What the code says of how often a site at ``address`` with these ranges is hit."""
-        if self.code(address) is None or self._code is None:
-            return ()
-        return flow_marks(self._code, address, ranges)
+    def flow(self, address: int) -> Flow | None:
+        """The jumps of the program; None if the instructions at ``address`` are not at hand."""
+        return None if self.code(address) is None else self._flow
 
 
 def open_image(

@@ -50,7 +50,8 @@ class LoadedKernel:
                 return None
             if section.name == ".data..percpu":
                 return address
-        return address + self.bias
+        moved = address + self.bias
+        return moved if 0 <= moved < 1 << 64 else None
 
     def knows(self, section: str | None) -> bool:
         """Always."""

@@ -76,6 +76,8 @@ def section_addresses(host: Host, name: str) -> dict[str, int] | None:
             text = host.read_text(f"{folder}/{section}").strip()
             try:
                 address = int(text, 16)
+                if not 0 <= address < 1 << 64:
+                    raise ValueError
             except ValueError:
                 raise FormatError(f"no address: {text[:40]!r}", path=f"{folder}/{section}") from None
             if not address:

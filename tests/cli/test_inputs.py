@@ -39,7 +39,7 @@ def opened(machine: Machine, *arguments: str) -> Image:
 def test_the_running_kernel_is_the_default(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     image = opened(machine)
     assert image.path == str(machine.path(VMLINUX))
-    assert image.place(LINKED_AT).address == LINKED_AT + 0x1000000
+    assert image.known_as(LINKED_AT) == LINKED_AT + 0x1000000
     assert capsys.readouterr() == ("", "")
 
 
@@ -47,12 +47,12 @@ def test_a_module_by_name(machine: Machine) -> None:
     image = opened(machine, "-m", "my-mod")
     text = image.program.section(".text")
     assert text is not None
-    assert image.place(text.address).address == TEXT
+    assert image.known_as(text.address) == TEXT
     assert image.module == "my_mod"
 
 
 def test_files_have_the_addresses_of_the_file(machine: Machine) -> None:
-    assert opened(machine, "-k", str(machine.path(VMLINUX))).place(LINKED_AT).address == LINKED_AT
+    assert opened(machine, "-k", str(machine.path(VMLINUX))).known_as(LINKED_AT) == LINKED_AT
     image = opened(machine, "-m", str(machine.path(MODULE)))
     assert image.module == "my_mod"
     assert image.loaded is None
@@ -60,7 +60,7 @@ def test_files_have_the_addresses_of_the_file(machine: Machine) -> None:
 
 def test_loaded_gives_files_the_run_time_addresses(machine: Machine) -> None:
     image = opened(machine, "-k", str(machine.path(VMLINUX)), "--loaded")
-    assert image.place(LINKED_AT).address == LINKED_AT + 0x1000000
+    assert image.known_as(LINKED_AT) == LINKED_AT + 0x1000000
     assert opened(machine, "-m", str(machine.path(MODULE)), "--loaded").loaded is not None
 
 

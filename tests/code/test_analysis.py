@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from array import array
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -216,11 +217,13 @@ def test_jumps_from_another_section_of_a_linked_file() -> None:
     elf = ElfFile.from_bytes(elf_file([hot, cold]))
     codes = FileCode(elf)
     text = codes.code(elf.sections[1])
-    assert text.is_jump_target(0x1000)
-    assert not text.is_jump_target(0x1001)
-    assert list(text.jumps_from_elsewhere) == [(0x2001, 0x1000)]
-    assert len(codes.code(elf.sections[2]).jumps_from_elsewhere) == 0
+    assert codes.is_jump_target(0x1000)
+    assert not codes.is_jump_target(0x1001)
+    assert not text.is_jump_target(0x1000)
+    assert list(codes.jumps) == list(codes.jumps_by_source) == [(0x2001, 0x1000)]
     assert codes.code(elf.sections[1]) is text
+    assert codes.at(0x1003) is text
+    assert codes.at(0x1004) is None
 
 
 @pytest.mark.compiled
@@ -244,12 +247,47 @@ def test_cold_parts_jump_back(tools: str, tmp_path: Path) -> None:
     assert text is not None
     assert cold is not None
     codes = FileCode(elf)
-    there, back = codes.code(cold).jumps_from_elsewhere, codes.code(text).jumps_from_elsewhere
     (function,) = elf.symbols().named("f")
     (part,) = elf.symbols().names_starting_with("f.cold")
-    assert set(there.targets) == {part.address}
+    hot = range(function.address, function.address + function.size)
+    outside = range(cold.address, cold.address + cold.size)
+    there = {target for source, target in codes.jumps if source in hot and target in outside}
+    back = {target for source, target in codes.jumps if source in outside and target in hot}
+    assert there == {part.address}
     assert len(back) >= 1
-    for target in back.targets:
-        assert function.address < target < function.address + function.size
+    for target in back:
         assert codes.code(text).is_boundary(target) is True
-        assert codes.code(text).is_jump_target(target)
+        assert codes.is_jump_target(target)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_jump_tables_of_relocatable_objects(compiler: str, tmp_path: Path) -> None:
+    if compiler == "clang":
+        compiler = next(name for name in ("clang", "clang-16", "clang-15", "clang-14") if shutil.which(name))
+    path = build(tmp_path, [compiler], "-r")
+    elf = ElfFile.open(path)
+    (table,) = elf.symbols().named("table")
+    code = Code.of_section(elf, elf.sections[table.section_index])
+    jumps = [j for j in code.indirect_jumps if table.address <= j.address < table.address + table.size]
+    assert len(jumps) == 1
+    assert 8 <= len(jumps[0].targets) <= 10
+    for target in jumps[0].targets:
+        assert table.address <= target < table.address + table.size
+        assert code.is_boundary(target) is True
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("option", "size"), [("-marm", 4), ("-mthumb", 2)])
+def test_mapping_symbols_tell_arm_from_thumb(option: str, size: int, tmp_path: Path) -> None:
+    path = build(tmp_path, ["arm-linux-gnueabihf-gcc", option], "-r", "-fno-jump-tables")
+    elf = ElfFile.open(path)
+    (loop,) = elf.symbols().named("loop")
+    code = Code.of_section(elf, elf.sections[loop.section_index])
+    inside = [at for at in code.boundaries() if loop.address <= at < loop.address + loop.size]
+    assert min(b - a for a, b in pairwise(inside)) == size
+    assert any(loop.address <= s < loop.address + loop.size for s, _ in code.jumps())
+    data = path.read_bytes().replace(b"\0$a\0", b"\0xa\0").replace(b"\0$t\0", b"\0xt\0")
+    bare = ElfFile.from_bytes(data)
+    with pytest.raises(UnsupportedError, match="no symbols that tell Arm from Thumb"):
+        Code.of_section(bare, bare.sections[loop.section_index])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -85,7 +85,7 @@ def elf_file(
     sections: Sequence[Sec],
     *,
     symbols: Sequence[Sym] = (),
-    relocations: dict[str, Sequence[Rel]] | None = None,
+    relocations: Mapping[str, Sequence[Rel]] | None = None,
     with_addends: bool = True,
     bits: int = 64,
     little: bool = True,

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.elf import ElfFile
-from inlinetrace.elf.debugfile import build_id_path, find_alternate_file, find_debug_file, has_debug_info
+from inlinetrace.elf.debugfile import (
+    build_id_path,
+    find_alternate_file,
+    find_debug_file,
+    find_program_file,
+    has_debug_info,
+)
 from inlinetrace.errors import MismatchError
 from tests.elf.elfwriter import Code, Sec, elf_file
 from tests.elf.test_file import NOTE
@@ -108,6 +114,36 @@ def test_only_keep_debug_pairs(tmp_path: Path, build_id: str, place: str) -> Non
             file.write(b"x")
         with pytest.raises(MismatchError, match="CRC"):
             find_debug_file(elf, [str(tmp_path / "root")])
+
+
+@pytest.mark.parametrize(
+    ("debug", "program"),
+    [
+        ("top/usr/lib/debug/lib/modules/1/x.ko", "top/lib/modules/1/x.ko"),
+        ("top/usr/lib/debug/lib/modules/1/x.ko.debug", "top/usr/lib/modules/1/x.ko.xz"),
+        ("top/usr/lib/debug/usr/bin/x.debug", "top/usr/bin/x"),
+        ("top/usr/lib/debug/.build-id/01/020304.debug", "top/usr/lib/.build-id/01/020304"),
+        ("x.ko.debug", "x.ko.xz"),
+        ("x.debug", "x"),
+    ],
+)
+def test_the_program_of_a_debug_file(tmp_path: Path, debug: str, program: str) -> None:
+    bare = tmp_path / debug
+    bare.parent.mkdir(parents=True, exist_ok=True)
+    bare.write_bytes(elf_file([Sec(".text", type=8, size=1, flags=6), note(), DWARF]))
+    assert find_program_file(ElfFile.open(bare)).file is None
+    wanted = write(tmp_path / program.removesuffix(".xz"), note(OTHER_NOTE))
+    search = find_program_file(ElfFile.open(bare))
+    assert search.file is None
+    assert "the build id is 01020399" in " ".join(attempt.outcome for attempt in search.tried)
+    wanted.write_bytes(elf_file([Code(".text", b"\xc3"), note()]))
+    if program.endswith(".xz"):
+        subprocess.run(["xz", wanted], check=True)
+        wanted = tmp_path / program
+    found = find_program_file(ElfFile.open(bare)).file
+    assert found is not None
+    assert found.path == str(wanted)
+    assert find_program_file(found).file is found
 
 
 @pytest.mark.compiled

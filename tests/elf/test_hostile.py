@@ -46,7 +46,7 @@ def use_everything(data: bytes) -> None:
         return
     attempts: list[Callable[[], object]] = [
         lambda: [elf.data(section) for section in elf.sections],
-        lambda: [elf.relocation_targets(section) for section in elf.sections],
+        lambda: [elf.relocations(section) for section in elf.sections],
         lambda: elf.build_id,
         lambda: elf.debug_link,
         lambda: elf.debug_alt_link,
@@ -54,7 +54,7 @@ def use_everything(data: bytes) -> None:
         lambda: [elf.section_at(a) for a in (0, 8, 1 << 63)],
         lambda: list(elf.symbols()),
         lambda: list(elf.symbols().functions()),
-        lambda: [elf.symbols().lookup(a, s) for a in (0, 5, 9, 1 << 63, (1 << 64) - 1) for s in (0, 1, 2, 0xFFFFFFFF)],
+        lambda: [elf.symbols().lookup(a) for a in (0, 5, 9, 0x100005, 1 << 63, (1 << 64) - 1)],
         lambda: elf.symbols().named("a") + elf.symbols().names_starting_with("a."),
     ]
     for attempt in attempts:

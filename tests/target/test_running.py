@@ -83,14 +83,14 @@ def test_a_kernel_that_was_not_moved(machine: Machine) -> None:
     machine.kernel(stext=LINKED_AT)
     machine.write(DEBIAN, elf(BUILD_ID))
     image = open_running_kernel(machine.host)
-    assert image.place(LINKED_AT + 0x14).address == LINKED_AT + 0x14
+    assert image.known_as(LINKED_AT + 0x14) == LINKED_AT + 0x14
     assert image.address_kind(".text") is AddressKind.RUN_TIME
 
 
 def test_text_stands_in_for_stext(machine: Machine) -> None:
     machine.kernel(stext=LINKED_AT + SLIDE, symbol="_text")
     machine.write(DEBIAN, elf(BUILD_ID, stext="_text"))
-    assert open_running_kernel(machine.host).place(LINKED_AT).address == LINKED_AT + SLIDE
+    assert open_running_kernel(machine.host).known_as(LINKED_AT) == LINKED_AT + SLIDE
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_hidden_addresses_leave_the_link_time_ones(tmp_path: Path, level: str, u
     machine.write("/proc/sys/kernel/kptr_restrict", level + "\n")
     machine.write(DEBIAN, elf(BUILD_ID))
     image = open_running_kernel(machine.host)
-    assert image.place(LINKED_AT + 0x14).address == LINKED_AT + 0x14
+    assert image.known_as(LINKED_AT + 0x14) == LINKED_AT + 0x14
     assert image.address_kind(".text") is AddressKind.LINK_TIME
     (notice,) = image.notices
     assert re.search(words, notice)
@@ -304,9 +304,9 @@ class TestAFileThatRunsNow:
 
     def test_its_addresses_are_run_time_ones(self, machine: Machine) -> None:
         image = open_image(machine.write("/srv/vmlinux", elf(BUILD_ID)))
-        assert image.place(LINKED_AT).address == LINKED_AT
+        assert image.known_as(LINKED_AT) == LINKED_AT
         resolve_running(image, machine.host)
-        assert image.place(LINKED_AT).address == LINKED_AT + SLIDE
+        assert image.known_as(LINKED_AT) == LINKED_AT + SLIDE
 
     def test_another_build_is_refused(self, machine: Machine) -> None:
         image = open_image(machine.write("/srv/vmlinux", elf(OTHER_BUILD_ID)))

@@ -70,20 +70,20 @@ def test_sections_freed_after_initialisation_have_no_address(machine: Machine) -
 def test_they_have_one_while_the_module_is_loading(machine: Machine) -> None:
     machine.write("/sys/module/nf_nat/initstate", "coming\n")
     image = open_running_module(machine.host, "nf_nat")
-    assert image.place(start(image, ".init.text") + 4).address == TEXT + 0x8004
+    assert image.known_as(start(image, ".init.text") + 4) == TEXT + 0x8004
 
 
 def test_loaded_again_elsewhere(machine: Machine) -> None:
     machine.unload("nf_nat")
     machine.module("nf_nat", text=TEXT + 0x10000)
     image = open_running_module(machine.host, "nf_nat")
-    assert image.place(start(image, ".text")).address == TEXT + 0x10000
+    assert image.known_as(start(image, ".text")) == TEXT + 0x10000
 
 
 def test_a_module_that_is_not_loaded_has_offsets(machine: Machine) -> None:
     machine.unload("nf_nat")
     image = open_running_module(machine.host, "nf_nat")
-    assert image.place(start(image, ".text") + 0x14).address == 0x14
+    assert image.known_as(start(image, ".text") + 0x14) == 0x14
     assert image.address_kind(".text") is AddressKind.SECTION_OFFSET
     (notice,) = image.notices
     assert "nf_nat is not loaded" in notice
@@ -92,7 +92,7 @@ def test_a_module_that_is_not_loaded_has_offsets(machine: Machine) -> None:
 def test_hidden_addresses_leave_the_offsets(machine: Machine) -> None:
     machine.module("nf_nat", text=0)
     image = open_running_module(machine.host, "nf_nat")
-    assert image.place(start(image, ".text") + 0x14).address == 0x14
+    assert image.known_as(start(image, ".text") + 0x14) == 0x14
     (notice,) = image.notices
     assert "kernel.kptr_restrict" in notice
 
@@ -185,7 +185,7 @@ class TestAFileThatIsLoaded:
     def test_its_addresses_are_run_time_ones(self, machine: Machine) -> None:
         image = open_image(machine.write("/srv/nf-nat.ko", MODULE), module="nf_nat")
         resolve_running(image, machine.host)
-        assert image.place(start(image, ".text") + 1).address == TEXT + 1
+        assert image.known_as(start(image, ".text") + 1) == TEXT + 1
 
     def test_another_build_is_refused(self, machine: Machine) -> None:
         image = open_image(machine.write("/srv/nf-nat.ko", elf(OTHER_BUILD_ID, relocatable=True)), module="nf_nat")
