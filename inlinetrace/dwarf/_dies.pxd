@@ -54,5 +54,6 @@ cdef class DieReader:
     cdef str _dimensions(self, Info info, UnitHeader* unit, uint64_t key, Entry* array)
     cdef str _signature(self, Info info, uint64_t key, int nesting)
     cpdef tuple type_shape(self, uint64_t key)
+    cdef tuple _shape(self, uint64_t key, int nesting)
     cdef bint _has_negative(self, Info info, UnitHeader* unit, uint64_t key, Entry* enumeration) except -1
-    cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array)
+    cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array, int nesting)

@@ -25,6 +25,9 @@ cdef enum:
     MAX_CHAIN = 512
     MAX_NESTING = 24
     MAX_SIMPLE = 16
+    # Types that use each other twice a level grow without end.
+    MAX_TEXT = 1 << 14
+    MAX_PARAMETERS = 4096
 
 cdef uint64_t OFFSET_MASK = 0x00000fffffffffffULL
 
@@ -85,7 +88,10 @@ cdef class DieReader:
         """Key that a reference leads to; all ones if it leads to a file that is not there."""
         cdef Py_ssize_t i
         if value.kind == V_REF:
-            return (key & ~OFFSET_MASK) | (value.value & OFFSET_MASK)
+            if value.value > OFFSET_MASK:
+                raise FormatError("a reference leads to no entry of any unit", path=info.path, section=info.section,
+                                  offset=value.at)
+            return (key & ~OFFSET_MASK) | value.value
         if value.kind == V_SIGNATURE:
             for i in range(len(self.infos)):
                 offset = (<Info>self.infos[i]).signatures.get(value.value)
@@ -94,7 +100,9 @@ cdef class DieReader:
         elif value.kind == V_ALT_REF and info.alternate is not None:
             for i in range(len(self.infos)):
                 if self.infos[i] is info.alternate:
-                    return (<uint64_t>i << KEY_SHIFT) | (value.value & OFFSET_MASK)
+                    if value.value > OFFSET_MASK:
+                        break
+                    return (<uint64_t>i << KEY_SHIFT) | value.value
         return 0xffffffffffffffffULL
 
     cdef int read(self, Info info, UnitHeader* unit, uint64_t key, Entry* entry) except -1:
@@ -322,6 +330,9 @@ cdef class DieReader:
                 if entry.null:
                     break
                 if entry.tag == 0x05:
+                    if len(parameters) == MAX_PARAMETERS:
+                        raise FormatError(f"a function has more than {MAX_PARAMETERS} parameters", path=info.path,
+                                          section=info.section, offset=key & OFFSET_MASK)
                     parameters.append((top | pos, self.name_at(info, key, entry.name) if entry.has_name else None,
                                        entry.type if entry.has_type else 0, entry.origin))
                 elif entry.tag == 0x18:
@@ -408,6 +419,8 @@ cdef class DieReader:
             text = prefix + declarator
         else:
             text = f"{prefix} {declarator}"
+        if len(text) > MAX_TEXT:
+            text = text[:MAX_TEXT] + "..."
         self.texts.set(key, text)
         return text
 
@@ -485,6 +498,8 @@ cdef class DieReader:
                 break
             if entry.tag == 0x21:
                 text += f"[{entry.count}]" if entry.count >= 0 else "[]"
+                if len(text) > MAX_TEXT:
+                    return text + "..."
             pos = self.after(info, unit, &entry, top | pos)
         return text or "[]"
 
@@ -508,6 +523,9 @@ cdef class DieReader:
         The size is 0 where it is unknown; encodings are "signed", "unsigned", "bool", "char", "uchar", "float",
         "pointer", "enum", "aggregate" and "other".
         """
+        return self._shape(key, 0)
+
+    cdef tuple _shape(self, uint64_t key, int nesting):
         cdef Entry entry
         cdef Info info
         cdef UnitHeader* unit
@@ -516,6 +534,9 @@ cdef class DieReader:
         cached = self.shapes.get(key)
         if cached is not None:
             return cached
+        if nesting > MAX_NESTING:
+            raise FormatError("a type refers to itself, or is nested too deep", path=self.info_of(key).path,
+                              section=self.info_of(key).section, offset=key & OFFSET_MASK)
         result = (0, "other", False)
         while current != 0 and current != 0xffffffffffffffffULL:
             steps += 1
@@ -540,7 +561,7 @@ cdef class DieReader:
                 size = entry.byte_size
                 signed = None
                 if entry.has_type:
-                    inner = self.type_shape(entry.type)
+                    inner = self._shape(entry.type, nesting + 1)
                     size = size or inner[0]
                     signed = inner[2]
                 if signed is None:
@@ -549,7 +570,7 @@ cdef class DieReader:
             elif entry.tag in (0x13, 0x17, 0x02):
                 result = (entry.byte_size, "aggregate", False)
             elif entry.tag == 0x01:
-                result = (entry.byte_size if entry.has_size else self._array_size(info, unit, current, &entry),
+                result = (entry.byte_size if entry.has_size else self._array_size(info, unit, current, &entry, nesting),
                           "aggregate", False)
             break
         self.shapes.set(key, result)
@@ -567,7 +588,7 @@ cdef class DieReader:
             pos = self.after(info, unit, &entry, top | pos)
         return False
 
-    cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array):
+    cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array, int nesting):
         cdef Entry entry
         cdef uint64_t pos = array.next, top = key & ~OFFSET_MASK
         total = 1
@@ -577,6 +598,8 @@ cdef class DieReader:
                 break
             if entry.tag == 0x21:
                 total *= max(entry.count, 0)
+                if total >> 63:
+                    return 0
             pos = self.after(info, unit, &entry, top | pos)
-        element = self.type_shape(array.type) if array.has_type and not array.missing_type else (0,)
+        element = self._shape(array.type, nesting + 1) if array.has_type and not array.missing_type else (0,)
         return total * element[0]

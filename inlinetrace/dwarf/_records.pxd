@@ -21,7 +21,9 @@ cdef class Records:
     cdef readonly Info info
     cdef readonly list chunks
     cdef Entries scratch
+    cdef uint64_t work, most_work
 
+    cdef int charge(self, uint64_t count) except -1
     cdef bint _equal(self, uint64_t reference, const unsigned char* text, size_t length) noexcept nogil
     cdef Chunk chunk_for(self, uint64_t id_)
     cdef int ranges_into(self, uint32_t unit, uint64_t ranges, uint32_t flags, Entries* found) except -1

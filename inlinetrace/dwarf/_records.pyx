@@ -20,6 +20,8 @@ from inlinetrace.dwarf._units cimport Info
 
 from array import array
 
+from inlinetrace.errors import FormatError
+
 
 cdef class SiteEntry:
     """One DW_TAG_inlined_subroutine; ``origin`` is a section offset, parents are ids or -1."""
@@ -54,6 +56,9 @@ cdef class Records:
         self.info = info
         self.chunks = chunks
         memset(&self.scratch, 0, sizeof(self.scratch))
+        self.work = 0
+        self.most_work = 64_000_000 + 2 * <uint64_t>(info.loclists.shape[0] + info.rnglists.shape[0]
+                                                    + info.locations.shape[0] + info.ranges.shape[0])
         for part in chunks:
             if (<Chunk>part).first_unit != expected:
                 raise ValueError("the chunks are not those of all units in order")
@@ -68,6 +73,14 @@ cdef class Records:
     def site_count(self):
         """Number of DW_TAG_inlined_subroutine entries."""
         return sum(chunk.sites_found for chunk in self.chunks)
+
+    cdef int charge(self, uint64_t count) except -1:
+        """Count list entries that were read since the last selection: huge lists that many records share end here."""
+        self.work += count
+        if self.work > self.most_work:
+            raise FormatError("long lists are shared by more entries than any compiler makes", path=self.info.path,
+                              section=self.info.section)
+        return 0
 
     def name_references(self):
         """Packed references of all names that functions have, each once, sorted ("Q" array)."""
@@ -192,6 +205,7 @@ cdef class Records:
         cdef Chunk chunk
         cdef uint64_t i, number = 0
         cdef SiteRecord* site
+        self.work = 0
         result = []
         if not functions.shape[0]:
             return result
@@ -211,6 +225,7 @@ cdef class Records:
         cdef uint64_t i, number = 0
         cdef int32_t parent
         cdef FunctionRecord* function
+        self.work = 0
         result = []
         if not functions.shape[0]:
             return result
@@ -237,6 +252,7 @@ cdef class Records:
         """Ids of all sites in the order of the file."""
         cdef Chunk chunk
         cdef uint64_t i, number = 0
+        self.work = 0
         result = []
         for part in self.chunks:
             chunk = part
@@ -253,6 +269,7 @@ cdef class Records:
         cdef const uint64_t[::1] wanted
         cdef bint every = functions is None
         wanted = array("Q") if every else functions
+        self.work = 0
         result = []
         for part in self.chunks:
             chunk = part
@@ -281,6 +298,7 @@ cdef class Records:
             error = read_ranges(self.info, header, ranges, found, &at)
         if error:
             raise_list_error(self.info, error, header.version >= 5, False, at)
+        self.charge(found.count)
         return 0
 
     cdef int first_address(self, uint32_t unit, uint64_t entry, uint64_t low, uint64_t ranges, uint32_t flags,
@@ -348,6 +366,7 @@ cdef class Records:
             low, high = chunk.functions[i].low, chunk.functions[i].high
         if flags & HAS_RANGES:
             self.ranges_into(unit, where, flags, &self.scratch)
+            self.charge(15 * self.scratch.count)
             return [(self.scratch.items[i].begin, self.scratch.items[i].end) for i in range(self.scratch.count)]
         return [(low, high)] if flags & HAS_LOW else []
 
@@ -450,6 +469,7 @@ cdef class Records:
                     if error:
                         raise_list_error(self.info, error, unit.version >= 5, True, unit.loclists_base)
                 if find_live(self.info, unit, &self.scratch, offset, p.views, pc, view, lines, &live, &empty):
+                    self.charge(self.scratch.count)
                     section = self.info.loclists if unit.version >= 5 else self.info.locations
                     text = bytes(section[live.expression:live.expression + live.length])
                     result.append((origin, 2, text, empty))

@@ -550,7 +550,9 @@ cdef class Builder:
                     raise_list_error(records.info, error, header.version >= 5, True, header.loclists_base)
             if not find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
                              spot.unit.source.lines, &live, &empty):
+                records.charge(records.scratch.count)
                 return NOT_LIVE
+            records.charge(records.scratch.count)
             if header.version >= 5:
                 data = &records.info.loclists[0]
             else:

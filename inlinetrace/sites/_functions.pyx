@@ -13,6 +13,7 @@ from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.sites._named cimport named
 
+from inlinetrace.errors import FormatError
 from inlinetrace.sites.model import CallSite, Encoding, TypeName
 
 cdef enum:
@@ -168,6 +169,10 @@ cdef class Functions:
             origin = level.origin
             level = self.dies.prototype(origin)
             levels.append((origin, level))
+        if level.origin and level.origin != MISSING:
+            info = self.dies.infos[key >> KEY_SHIFT]
+            raise FormatError("the origins of a function go round in a circle", path=info.path, section=info.section,
+                              offset=key & OFFSET_MASK)
         chosen = first
         name = declared = None
         return_type = 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inlinetrace.code._flow import Flow
     from inlinetrace.dwarf._records import Records, SiteEntry
     from inlinetrace.dwarf.info import DebugInfo
+    from inlinetrace.sites._functions import Function
     from inlinetrace.sites.model import Site
 
 
@@ -134,8 +135,12 @@ class DwarfSites:
             for id_ in records.sites_inside(selection.functions.get(number, array("Q"))):
                 sites += 1
                 entry = records.site(id_)
-                names.add(self._builder.functions.function(self._origin_key(number, entry)).name)
+                names.add(self.function_of(number, entry).name)
         return sites, len(names)
+
+    def function_of(self, number: int, entry: SiteEntry) -> Function:
+        """The prototype of the function that a site of Info ``number`` is a copy of."""
+        return self._builder.functions.function(self._origin_key(number, entry))
 
     def function_names(self) -> Iterator[str]:
         """Every name that a function has here."""

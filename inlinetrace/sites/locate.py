@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from inlinetrace.dwarf.expression import decode
 from inlinetrace.dwarf.info import OFFSET_MASK
+from inlinetrace.errors import FormatError
 from inlinetrace.sites.doubt import shape_doubt
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Compiler, Doubt, Reason, Unavailable
@@ -138,15 +139,24 @@ class Locator:
         unit, dwarf = spot.unit, self._dwarf
         top = unit.info << 44
 
+        def within(offset: int) -> int:
+            if offset > OFFSET_MASK:
+                raise FormatError(
+                    f"an expression refers to an entry at {offset:#x}", path=dwarf.elf.path, section=".debug_info"
+                )
+            return offset
+
         def base_type(offset: int) -> tuple[int, int] | None:
-            tag, attributes, _ = dwarf.dies.die(top | (unit.offset + offset))
+            tag, attributes, _ = dwarf.dies.die(top | within(unit.offset + offset))
             if tag != 0x24:
                 return None
             size, encoding = attributes.get(0x0B), attributes.get(0x3E)
-            return (encoding[1], size[1]) if size and encoding else None
+            if size is None or encoding is None or size[0] != "uint" or encoding[0] != "uint":
+                return None
+            return encoding[1], size[1]
 
         def pointed_at(offset: int, byte_offset: int) -> str | None:
-            return self._value_of(top | offset, byte_offset)
+            return self._value_of(top | within(offset), byte_offset)
 
         return Context(
             self._machine,
@@ -169,7 +179,7 @@ class Locator:
             return None
         for _ in range(4):
             _, attributes, _ = self._dwarf.dies.die(key)
-            if 0x03 in attributes or 0x31 not in attributes:
+            if 0x03 in attributes or 0x31 not in attributes or attributes[0x31][0] != "ref":
                 break
             key = attributes[0x31][1]
         name = attributes.get(0x03, (None, None))[1]
