@@ -29,12 +29,10 @@ class Tally:
 class JsonLines:
     """Sites as JSON objects of one line.
 
-    ``text_of(location, type_name)`` gives the text of a Location, ``kind_of(section)`` the word for what the addresses in
-    a section are.
+    ``text_of(location, type_name)`` gives the text of a Location, ``kind_of(section)`` the word for what the addresses
+    in a section are.
     """
 
-    def __init__(
-        self, text_of: Callable[[Location, TypeName], str], kind_of: Callable[[str | None], str]
-    ) -> None: ...
+    def __init__(self, text_of: Callable[[Location, TypeName], str], kind_of: Callable[[str | None], str]) -> None: ...
     def line(self, site: Site) -> str:
         """The JSON object of a Site, without a line end."""

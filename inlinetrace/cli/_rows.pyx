@@ -84,8 +84,8 @@ cdef class Tally:
 cdef class JsonLines:
     """Sites as JSON objects of one line.
 
-    ``text_of(location, type_name)`` gives the text of a Location, ``kind_of(section)`` the word for what the addresses in
-    a section are.
+    ``text_of(location, type_name)`` gives the text of a Location, ``kind_of(section)`` the word for what the addresses
+    in a section are.
     """
 
     cdef object text_of, kind_of

@@ -55,7 +55,9 @@ def test_a_loaded_module_by_name(machine: Machine, name: str) -> None:
     assert image.module == "nf_nat"
     assert image.program.path == str(machine.path(KO))
     assert image.debug.path == str(machine.path(DEBUG))
-    assert image.place(start(image, ".text") + 0x14) == (".text", 0x14, "work", 4, TEXT + 0x14)
+    text = start(image, ".text")
+    assert image.known_as(text + 0x14) == TEXT + 0x14
+    assert image.symbol(text + 0x14) == ("work", 4)
     assert image.name_address(start(image, ".data") + 8) == hex(TEXT + 0x2008)
     assert image.address_kind(".text") is AddressKind.RUN_TIME
     assert image.notices == []
@@ -63,7 +65,7 @@ def test_a_loaded_module_by_name(machine: Machine, name: str) -> None:
 
 def test_sections_freed_after_initialisation_have_no_address(machine: Machine) -> None:
     image = open_running_module(machine.host, "nf_nat")
-    assert image.place(start(image, ".init.text") + 4) == (".init.text", 4, None, None, 4)
+    assert image.known_as(start(image, ".init.text") + 4) == 4
     assert image.address_kind(".init.text") is AddressKind.SECTION_OFFSET
 
 
