@@ -179,6 +179,11 @@ class Image:
         """The jumps of the program; None if the instructions at ``address`` are not at hand."""
         return None if self.code(address) is None else self._flow
 
+    def is_jump_target(self, address: int) -> bool | None:
+        """Whether an instruction jumps to ``address``; None where the instructions there are not at hand."""
+        flow = self.flow(address)
+        return None if flow is None else flow.is_target(address)
+
 
 def open_image(
     path: str | os.PathLike[str], *, roots: Sequence[str] = DEFAULT_ROOTS, module: str | None = None
