@@ -1,6 +1,6 @@
 """List every place where a function was inlined, and where each parameter is there.
 
-  inlinetrace list vfs_llseek -k vmlinux           all sites of one function, and its own code
+  inlinetrace list vfs_llseek                      all sites of one function in the running kernel, and its own code
   inlinetrace list 'tcp_*' --caller tcp_v4_rcv     of several, where they are inlined into tcp_v4_rcv
   inlinetrace list --inside tcp_v4_rcv             whatever was inlined into a function
   inlinetrace list '*' --json -k vmlinux           everything, one JSON object per line
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     selection = image.select(patterns, inside=bool(args.inside))
     missing = _missing(image, patterns)
     summary = Summary(not args.inside)
-    renderer = Renderer(image.debug.machine, image.name_address)
+    renderer = Renderer(image.debug.machine, image.name_address, image.address_kind)
     lines = []
     show = renderer.json if args.json else partial(renderer.line, verbose=args.verbose)
     count = summary.tally.add

@@ -186,17 +186,16 @@ cdef class Builder:
     # locations by size, flavour and expression, of those that depend on nothing else; and by size and constant
     cdef dict located, constants
     # the surroundings of the address asked for last
-    cdef uint64_t region_start, region_end, symbol_address
+    cdef uint64_t region_start, region_end, region_known_as, symbol_address
     cdef object section, symbol
     cdef Flow flow
-    cdef bint region_known, symbol_known, flow_known, relocatable
+    cdef bint region_known, symbol_known, flow_known
     cdef Range* ranges
     cdef Py_ssize_t range_room
 
     def __cinit__(self, dwarf, surroundings, locator, module):
         self.dwarf = dwarf
         self.surroundings = surroundings
-        self.relocatable = surroundings.relocatable
         self.symbol_of = surroundings.symbol
         self.locator = locator
         self.module = module
@@ -307,7 +306,7 @@ cdef class Builder:
         if not self.region_known or not self.region_start <= address < self.region_end:
             region = self.surroundings.region(address)
             self.region_known = False
-            self.section, self.region_start, self.region_end = region
+            self.section, self.region_start, self.region_end, self.region_known_as = region
             self.region_known = True
             self.flow = None
             self.flow_known = False
@@ -319,7 +318,7 @@ cdef class Builder:
 
     cdef inline uint64_t shown(self, uint64_t address) noexcept:
         """What people call ``address``, which ``surround`` was called for."""
-        return address - self.region_start if self.relocatable and self.section is not None else address
+        return address - self.region_start + self.region_known_as
 
     cdef Flow flow_at(self, uint64_t address):
         """The jumps around ``address``, which ``surround`` was called for."""

@@ -29,19 +29,20 @@ if TYPE_CHECKING:
 
 
 class Region(NamedTuple):
-    """A stretch of addresses [start, end) that is one section; the section is None where there is none."""
+    """A stretch of addresses [start, end) that is one section; the section is None where there is none.
+
+    ``known_as`` is what ``start`` is in Site.address: its run-time address where that is known, else the link-time
+    address, or 0 in a relocatable file.
+    """
 
     section: str | None
     start: int
     end: int
+    known_as: int
 
 
 class Surroundings(Protocol):
     """What sites need to know of the program besides its DWARF."""
-
-    @property
-    def relocatable(self) -> bool:
-        """Whether people call an address by its section and offset, so that Site.address is the offset."""
 
     def region(self, address: int) -> Region:
         """The section around a link-time address; the address alone, without a name, where there is none."""
