@@ -21,9 +21,7 @@ def counted_sites(*files: Path) -> int:
     """How many inlined functions llvm-dwarfdump counts in ``files``."""
     total = 0
     for file in files:
-        text = subprocess.run(
-            [DWARFDUMP, "--statistics", str(file)], capture_output=True, text=True, check=True
-        ).stdout
+        text = subprocess.run([DWARFDUMP, "--statistics", str(file)], capture_output=True, text=True, check=True).stdout
         total += json.loads(text)["#inlined functions"]
     return total
 
