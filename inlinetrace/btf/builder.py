@@ -8,8 +8,9 @@
     builder.add_func("add", prototype)
     data = builder.to_bytes()
 
-Ids are given in the order of adding, from ``base.end_id`` on if there is a base. Names that the base has are reused, others
-are stored once, in the order of first use. Types may refer to ids that are added later; ``validate`` finds those that never are.
+Ids are given in the order of adding, from ``base.end_id`` on if there is a base. Names that the base has are reused,
+others are stored once, in the order of first use. Types may refer to ids that are added later; ``validate`` finds
+those that never are.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _WORD = 0xFFFFFFFF
 class Builder:
     """A BTF object in the making.
 
-    ``base`` is the object this one is split from. ``classic`` writes the 24-byte header and 16 bits of vlen, as every released
-    reader understands; otherwise the 32-byte header of the newest form. ``layout`` adds the layout section (newest form
+    ``base`` is the object this one is split from. ``classic`` writes the 24-byte header and 16 bits of vlen, as every
+    released reader understands; otherwise the 32-byte header of the newest form. ``layout`` adds the layout section (newest form
     only). ``dialect`` is that of the location kinds. ``strings`` is a string section to start from.
 
     Errors of the methods: UsageError for what the form cannot say, FormatError for numbers that do not fit their field.
@@ -123,7 +124,9 @@ class Builder:
 
     def _add(self, words: Sequence[int], kind: int, vlen: int) -> int:
         if vlen > (CLASSIC_MAX_VLEN if self.classic else MAX_VLEN):
-            raise FormatError(f"{vlen} elements do not fit into the vlen of the form that is written", type_id=self.end_id)
+            raise FormatError(
+                f"{vlen} elements do not fit into the vlen of the form that is written", type_id=self.end_id
+            )
         if self.classic and kind > CLASSIC_MAX_KIND:
             raise FormatError(f"kind {kind} does not fit into the classic form", type_id=self.end_id)
         try:
@@ -263,7 +266,10 @@ class Builder:
         """The object: header, types, layout section, strings."""
         layout = b""
         if self.layout:
-            entries = [RFC_LAYOUT.get(Kind(kind), entry) if self.dialect is Dialect.RFC else entry for kind, entry in enumerate(LAYOUT)]
+            entries = [
+                RFC_LAYOUT.get(Kind(kind), entry) if self.dialect is Dialect.RFC else entry
+                for kind, entry in enumerate(LAYOUT)
+            ]
             layout = b"".join(struct.pack(self._order + "2BH", fixed, element, 0) for fixed, element in entries)
         length = CLASSIC_HEADER if self.classic else LAYOUT_HEADER
         type_len = len(self._types)
@@ -278,4 +284,3 @@ def _wrapped(value: int, bits: int) -> int:
     if not -(1 << bits - 1) <= value < 1 << bits:
         raise FormatError(f"the value {value} of an enumerator does not fit into {bits} bits")
     return value & (1 << bits) - 1
-

@@ -46,7 +46,10 @@ class Padding:
                 unit, width = 0, (end - at) // 8
                 at += 8 * width
             else:
-                unit = next((unit for unit in (8, 16, 32) if end - at <= unit - at % unit and unit <= largest_unit), largest_unit)
+                unit = next(
+                    (unit for unit in (8, 16, 32) if end - at <= unit - at % unit and unit <= largest_unit),
+                    largest_unit,
+                )
                 width = min(end - at, unit if packed else unit - at % unit)
                 at += width
             self.pieces.append((unit, width))
@@ -83,7 +86,9 @@ class Layouts:
         return self._plans[type_id]
 
     def measure(self, type_id: int) -> tuple[int, int]:
-        """(size, alignment) in bytes of a type as it will be written. Errors: FormatError for types that have no size."""
+        """(size, alignment) in bytes of a type as it will be written. Errors: FormatError for types that have no
+        size.
+        """
         known = self._measures.get(type_id)
         if known is not None:
             return known

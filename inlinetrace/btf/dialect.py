@@ -27,8 +27,8 @@ class Shape(enum.IntEnum):
 def build_index(data: bytes | memoryview, header: Header, base: Index | None, forced: Dialect | None) -> Index:
     """Index ``data`` in the shape that fits it.
 
-    Errors: FormatError with the offset of the first record that cannot be read; UnsupportedError for the compact April-2025
-    blob and the FUNCSEC sketches of May 2025.
+    Errors: FormatError with the offset of the first record that cannot be read; UnsupportedError for the compact
+    April-2025 blob and the FUNCSEC sketches of May 2025.
     """
 
     def index(shape: Shape) -> Index:
@@ -120,6 +120,6 @@ def _refuse_funcsec(index: Index) -> None:
     parameters, _, legal, references, _ = index.location_facts()
     if parameters and not legal and not references:
         raise UnsupportedError(
-            "its kind-20 records are no LOC_PARAMs (no legal flags): this looks like the FUNCSEC sketch of May 2025, which was "
-            "never released and is not read"
+            "its kind-20 records are no LOC_PARAMs (no legal flags): this looks like the FUNCSEC sketch of May 2025, which "
+            "was never released and is not read"
         )

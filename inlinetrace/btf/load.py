@@ -7,13 +7,14 @@ input                                           base, if none is named
 =============================================== =====================================================================
 detached file                                   none
 ``/sys/kernel/btf/MODULE``                      ``vmlinux`` beside it
-``/sys/kernel/btf/MODULE.inline``               ``MODULE`` beside it, and its base (also ``/sys/kernel/btf_extra/MODULE``)
+``/sys/kernel/btf/MODULE.inline``               ``MODULE`` beside it, and its base
+``/sys/kernel/btf_extra/MODULE``                ``btf/MODULE`` beside ``btf_extra``, and its base
 ``.BTF`` of an ELF file                         ``.BTF.base`` of the same file if there is one
 ``.BTF.inline`` or ``.BTF.extra``               ``.BTF`` of the same file, and its base
 =============================================== =====================================================================
 
-Files of sysfs are read to their end whatever size they claim: that of a ``.inline`` file is 0 until the kernel has loaded the
-module that delivers it, which opening the file makes it do.
+Files of sysfs are read to their end whatever size they claim: that of a ``.inline`` file is 0 until the kernel has
+loaded the module that delivers it, which opening the file makes it do.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def _os_error(error: OSError, path: str) -> InlineTraceError:
         name = os.path.basename(path).removesuffix(".inline")
         module = _DELIVERED_BY if name == "vmlinux" else name
         return NotFoundError(
-            f"the kernel cannot deliver it, because the module {module} is missing or does not fit: is it installed for "
-            f"this kernel (modprobe {module})?",
+            f"the kernel cannot deliver it, because the module {module} is missing or does not fit: is it installed "
+            f"for this kernel (modprobe {module})?",
             path=path,
         )
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -109,9 +110,9 @@ def load(
 ) -> Btf:
     """Load the BTF of a file with its bases.
 
-    ``bases`` are paths, outermost first; they take the place of the default ones of the table above, except that an ELF
-    file's own ``.BTF.base`` is always what its ``.BTF`` refers to. ``section`` chooses one of an ELF file (default ``.BTF``, else
-    ``.BTF.inline``). ``dialect`` forces how location kinds are read.
+    ``bases`` are paths, outermost first; they take the place of the default ones of the table above, except that an
+    ELF file's own ``.BTF.base`` is always what its ``.BTF`` refers to. ``section`` chooses one of an ELF file
+    (default ``.BTF``, else ``.BTF.inline``). ``dialect`` forces how location kinds are read.
 
     Errors: those of ``read_blob`` and ``Btf``; NotFoundError for an ELF file without BTF.
     """

@@ -43,10 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--json", dest="format", action="store_const", const="json", help="same as --format json")
     parser.add_argument("--c", dest="format", action="store_const", const="c", help="same as --format c")
     parser.add_argument("--asserts", action="store_true", help="with --c: static assertions of sizes and offsets")
-    parser.add_argument("--id", action="append", type=_number, default=[], metavar="N", help="only the type with this id")
+    parser.add_argument(
+        "--id", action="append", type=_number, default=[], metavar="N", help="only the type with this id"
+    )
     parser.add_argument("--name", action="append", default=[], metavar="X", help="only types with this name or pattern")
     parser.add_argument("--kind", action="append", type=_kind, default=[], metavar="K", help="only types of this kind")
-    parser.add_argument("--layout", action="append", default=[], metavar="STRUCT", help="offsets, holes and cache lines")
+    parser.add_argument(
+        "--layout", action="append", default=[], metavar="STRUCT", help="offsets, holes and cache lines"
+    )
     parser.add_argument("--section", metavar="NAME", help="section of an ELF file (default: .BTF, else .BTF.inline)")
     parser.add_argument(
         "--dialect", choices=[dialect.value for dialect in Dialect],
