@@ -45,8 +45,8 @@ class Builder:
     """A BTF object in the making.
 
     ``base`` is the object this one is split from. ``classic`` writes the 24-byte header and 16 bits of vlen, as every
-    released reader understands; otherwise the 32-byte header of the newest form. ``layout`` adds the layout section (newest form
-    only). ``dialect`` is that of the location kinds. ``strings`` is a string section to start from.
+    released reader understands; otherwise the 32-byte header of the newest form. ``layout`` adds the layout section
+    (newest form only). ``dialect`` is that of the location kinds. ``strings`` is a string section to start from.
 
     Errors of the methods: UsageError for what the form cannot say, FormatError for numbers that do not fit their field.
     """
@@ -164,6 +164,7 @@ class Builder:
     def add_composite(self, kind: Kind, name: str, size: int, members: Sequence[Member]) -> int:
         """STRUCT or UNION; ``size`` in bytes, ``kind_flag`` is set if a member is a bitfield."""
         bitfields = any(member.bitfield_size for member in members)
+        self.string(name)
         words: list[int] = []
         for member in members:
             if bitfields and (member.bit_offset > 0xFFFFFF or member.bitfield_size > 0xFF):
@@ -181,6 +182,7 @@ class Builder:
 
     def add_enum(self, name: str, size: int, enumerators: Sequence[Enumerator], signed: bool = False) -> int:
         """ENUM with 32-bit values; ``size`` in bytes."""
+        self.string(name)
         words: list[int] = []
         for enumerator in enumerators:
             words += [self.string(enumerator.name), _wrapped(enumerator.value, 32)]
@@ -188,6 +190,7 @@ class Builder:
 
     def add_enum64(self, name: str, size: int, enumerators: Sequence[Enumerator], signed: bool = False) -> int:
         """ENUM64 with 64-bit values; ``size`` in bytes."""
+        self.string(name)
         words: list[int] = []
         for enumerator in enumerators:
             value = _wrapped(enumerator.value, 64)
@@ -253,6 +256,7 @@ class Builder:
     def add_rfc_locsec(self, name: str, sites: Sequence[RfcInlineSite]) -> int:
         """LOCSEC of the RFC."""
         self._require(Dialect.RFC)
+        self.string(name)
         words: list[int] = []
         for site in sites:
             words += [self.string(site.name), site.func_proto_id, site.loc_proto_id, site.offset]

@@ -59,17 +59,24 @@ _EPILOGUE = """\
 """
 _MACROS = """\
 #ifndef __btf_type_tag
-#if defined(__has_attribute) && defined(__bpf__)
+#ifdef __has_attribute
+#if __has_attribute(btf_type_tag)
+#define __btf_type_tag(x) __attribute__((btf_type_tag(x)))
+#endif
+#if __has_attribute(btf_decl_tag)
+#define __btf_decl_tag(x) __attribute__((btf_decl_tag(x)))
+#endif
+#endif
+#ifndef __btf_type_tag
+#define __btf_type_tag(x)
+#endif
+#ifndef __btf_decl_tag
+#define __btf_decl_tag(x)
+#endif
+#ifdef __bpf__
 #define __btf_attribute(x) __attribute__((x))
 #else
 #define __btf_attribute(x)
-#endif
-#if defined(__clang__)
-#define __btf_type_tag(x) __attribute__((btf_type_tag(x)))
-#define __btf_decl_tag(x) __attribute__((btf_decl_tag(x)))
-#else
-#define __btf_type_tag(x)
-#define __btf_decl_tag(x)
 #endif
 #endif
 

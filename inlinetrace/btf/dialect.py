@@ -9,10 +9,11 @@ kinds. Two forms that only look like location info are refused by name.
 from __future__ import annotations
 
 import enum
+import struct
 
 from inlinetrace.btf._index import Index
 from inlinetrace.btf.header import Header, april_blob, is_compact_april_blob
-from inlinetrace.btf.kinds import LAYOUT, RFC_LAYOUT, Dialect, Kind
+from inlinetrace.btf.kinds import LAYOUT, MAX_KIND, MAX_VLEN, RFC_LAYOUT, Dialect, Kind
 from inlinetrace.errors import FormatError, UnsupportedError
 
 
@@ -66,6 +67,8 @@ def build_index(data: bytes | memoryview, header: Header, base: Index | None, fo
         if new is None:
             if is_compact_april_blob(data, header):
                 raise april_blob("compact form") from failure
+            if _walks_as_funcsec(data, header):
+                raise _funcsec() from failure
             raise failure from None
     if new is None or declared is Shape.RFC:
         assert rfc is not None
@@ -119,7 +122,29 @@ def _shape_of_layout(data: bytes | memoryview, header: Header, base: Index | Non
 def _refuse_funcsec(index: Index) -> None:
     parameters, _, legal, references, _ = index.location_facts()
     if parameters and not legal and not references:
-        raise UnsupportedError(
-            "its kind-20 records are no LOC_PARAMs (no legal flags): this looks like the FUNCSEC sketch of May 2025, which "
-            "was never released and is not read"
-        )
+        raise _funcsec()
+
+
+def _walks_as_funcsec(data: bytes | memoryview, header: Header) -> bool:
+    """True if the types end exactly with 12-byte elements in their kind-20 records, of which there is at least one."""
+    order = "<" if header.byte_order == "little" else ">"
+    at, end = header.type_at, header.type_at + header.type_len
+    seen = False
+    while at < end:
+        if end - at < 12:
+            return False
+        (info,) = struct.unpack_from(order + "I", data, at + 4)
+        kind = info >> 24 & MAX_KIND
+        if kind == 0 or kind > Kind.LOC_PARAM:
+            return False
+        seen = seen or kind == Kind.LOC_PARAM
+        fixed, element = (0, 12) if kind == Kind.LOC_PARAM else LAYOUT[kind]
+        at += 12 + fixed + (info & MAX_VLEN) * element
+    return seen and at == end
+
+
+def _funcsec() -> UnsupportedError:
+    return UnsupportedError(
+        "its kind-20 records are no LOC_PARAMs: this looks like the FUNCSEC sketch of May 2025, which was never released "
+        "and is not read"
+    )

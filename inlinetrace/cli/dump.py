@@ -78,7 +78,7 @@ def _kind(text: str) -> Kind:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry the command out. Errors: those of ``inlinetrace.btf``; UsageError for options that contradict each other."""
+    """Carry the command out. Errors: those of ``inlinetrace.btf``; UsageError for options that contradict."""
     if args.layout and (args.format or args.id or args.name or args.kind):
         raise UsageError("--layout goes without --format, --id, --name and --kind")
     if args.asserts and args.format != "c":
@@ -162,7 +162,7 @@ def _not_found(btf: Btf, name: str, kinds: list[Kind]) -> str:
 
 
 def _near(name: str, names: set[str]) -> list[str]:
-    """Names that contain the wanted one or are contained in it; comparing all of a kernel's in earnest takes seconds."""
+    """Names that contain the wanted one or are contained in it; comparing all of a kernel's would take seconds."""
     return sorted(other for other in names if name in other or (len(other) > 4 and other in name))[:3]
 
 
