@@ -79,7 +79,7 @@ class Analyser:
             known = self._analyse(found)
             self._done[found.id] = known
             for place in known.places:
-                below = self._btf.skip(place.member.type_id, typedefs=False)
+                below = self._btf.type(place.member.type_id)
                 if isinstance(below, Struct) and below.id != found.id:
                     place.padding = self._padding_of(below)
         return known
@@ -307,8 +307,8 @@ class _Printer:
             before = f"{before[: len(before) - stars].rstrip()} {before[len(before) - stars :]}"
         elif start >= 0:
             before, name = before[:start].rstrip(), before[start:] + name
-        left = before.rstrip()
-        return f"{margin}{left:<{width}} {name + after + ';':<{_NAME_WIDTH}}{self._position(frame, place)}"
+        text = f"{before.rstrip():<{width}} {name}{after};"
+        return margin + text.ljust(width + 1 + _NAME_WIDTH) + self._position(frame, place)
 
     def _summary(self, layout: StructLayout) -> None:
         size = layout.found.size
