@@ -74,12 +74,12 @@ def build_index(data: bytes | memoryview, header: Header, base: Index | None, fo
         assert rfc is not None
         return rfc
     if rfc is None:
-        _refuse_funcsec(new)
+        _refuse_funcsec(new, data, header)
         return new
     parameters, plain, _, references, right = new.location_facts()
     if parameters:
         if plain == parameters:
-            _refuse_funcsec(new)
+            _refuse_funcsec(new, data, header)
             return new
         return rfc
     _, _, _, rfc_references, rfc_right = rfc.location_facts()
@@ -92,7 +92,12 @@ def dialect_of(index: Index) -> Dialect | None:
         return None
     if index.shape == Shape.RFC:
         return Dialect.RFC
-    names = [index.name(type_id) for type_id in index.of_kind(Kind.LOCSEC)]
+    names = []
+    for type_id in index.of_kind(Kind.LOCSEC):
+        try:
+            names.append(index.name(type_id))
+        except FormatError:
+            names.append(b"")
     if names and all(name.startswith(b".") for name in names):
         return Dialect.V2
     return Dialect.NEW
@@ -119,9 +124,9 @@ def _shape_of_layout(data: bytes | memoryview, header: Header, base: Index | Non
     return Shape.OTHER
 
 
-def _refuse_funcsec(index: Index) -> None:
+def _refuse_funcsec(index: Index, data: bytes | memoryview, header: Header) -> None:
     parameters, _, legal, references, _ = index.location_facts()
-    if parameters and not legal and not references:
+    if parameters and not legal and not references and _walks_as_funcsec(data, header):
         raise _funcsec()
 
 
@@ -145,6 +150,6 @@ def _walks_as_funcsec(data: bytes | memoryview, header: Header) -> bool:
 
 def _funcsec() -> UnsupportedError:
     return UnsupportedError(
-        "its kind-20 records are no LOC_PARAMs: this looks like the FUNCSEC sketch of May 2025, which was never released "
-        "and is not read"
+        "its kind-20 records are no LOC_PARAMs: this looks like the FUNCSEC sketch of May 2025, which was never "
+        "released and is not read"
     )

@@ -133,7 +133,7 @@ def info_word(kind: int, vlen: int = 0, kind_flag: bool = False) -> int:
 
 def legal_location(flags: int, vlen: int) -> bool:
     """True if ``flags`` with ``vlen`` value words is one of the combinations that the newest kernel accepts."""
-    base = flags & ~LocFlag.SIGNED
+    base = flags & ~int(LocFlag.SIGNED)
     if base in (LocFlag.CONST, LocFlag.CONST | LocFlag.ADDR):
         return vlen in (1, 2)
     if base == LocFlag.REG:

@@ -20,7 +20,9 @@ from inlinetrace.btf.reader import Btf
 from tests.btf.conftest import RUNNING, kernel_images, output, tool
 from tests.btf.samples import fill
 
-COMPILERS = [name for name in ("gcc", "clang-13", "clang-14", "clang-16", "clang-19", "clang-22", "clang") if shutil.which(name)]
+COMPILERS = [
+    name for name in ("gcc", "clang-13", "clang-14", "clang-16", "clang-19", "clang-22", "clang") if shutil.which(name)
+]
 
 
 def compiles(text: str, tmp_path: Path, *options: str) -> None:
@@ -106,7 +108,9 @@ def test_a_prototype_with_what_it_needs(tmp_path: Path) -> None:
     builder = fill(Builder())
     btf = Btf(builder.to_bytes())
     text = plain(btf, btf.find("handle")[0])
-    assert text.endswith('handle(struct node *self, const char * restrict format, enum color color, ...) __btf_decl_tag("kfunc");\n\n')
+    assert text.endswith(
+        'handle(struct node *self, const char * restrict format, enum color color, ...) __btf_decl_tag("kfunc");\n\n'
+    )
     assert "struct node;" in text
     assert "struct node {" not in text
     compiles(text, tmp_path)
@@ -237,7 +241,9 @@ def definitions(text: str) -> Counter[tuple[str, str]]:
             found["enumerators", match[1]] += 1
         elif body.startswith("typedef"):
             last = body.rsplit("\n", 1)[-1]
-            name = re.search(r"\(\*+ ?(?:const |volatile )?(\w+)(?:\[\d*\])*\)[(\[]|(\w+)\((?!\*).*\)$|(\w+)(?:\[\d+\])*$", last)
+            name = re.search(
+                r"\(\*+ ?(?:const |volatile )?(\w+)(?:\[\d*\])*\)[(\[]|(\w+)\((?!\*).*\)$|(\w+)(?:\[\d+\])*$", last
+            )
             assert name is not None, body
             found["typedef", re.sub(r"___\d+$", "", next(filter(None, name.groups())))] += 1
     return found

@@ -21,7 +21,8 @@ enum color { RED };
 struct inner { long a; char b; };
 typedef struct inner inner_t;
 struct bits {
-    int a : 3; int b : 5; char c; short d : 2; long e : 40; unsigned char f : 1; int : 0; unsigned g : 31; enum color h : 4;
+    int a : 3; int b : 5; char c; short d : 2; long e : 40; unsigned char f : 1; int : 0; unsigned g : 31; enum color
+    h : 4;
 };
 struct nested {
     char first;
@@ -92,8 +93,8 @@ def all_layouts(path: str) -> dict[str, str]:
 def check_all(path: str) -> None:
     """All structs of a kernel. Left out is where pahole 1.24 itself goes wrong or prints another thing:
 
-    members whose type is a pointer to an array (it drops the array) or to an anonymous struct (it lists its members as if
-    they were the member's), and anonymous structs that are const (it adds a summary of their own).
+    members whose type is a pointer to an array (it drops the array) or to an anonymous struct (it lists its members
+    as if they were the member's), and anonymous structs that are const (it adds a summary of their own).
     """
     btf = load(path)
     compared, different = 0, []

@@ -58,7 +58,7 @@ def test_types_have_what_their_records_say() -> None:
     with pytest.raises(AttributeError):
         integer.bits = 3  # type: ignore[misc]
     assert integer == btf.type(integer.id)
-    assert integer != node
+    assert integer != btf.type(node.id)
     assert btf.type(0).name == "void"
 
 

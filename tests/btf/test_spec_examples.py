@@ -125,7 +125,7 @@ def test_compact_april_blob_is_named() -> None:
     instances = struct.pack("<QIH2I", 0xFFFFFFFF81000123, 7, 2, 1, 3)
     locations = bytes.fromhex("00 09 05 0a 05 20 00 00 00")
     header = struct.pack("<HBBI4I", 0xEB9F, 1, 0, 24, 0, len(instances), len(instances), len(locations))
-    with pytest.raises(UnsupportedError, match="April-2025.*compact"):
+    with pytest.raises(UnsupportedError, match=r"April-2025.*compact"):
         Btf(header + instances + locations)
 
 
