@@ -51,10 +51,14 @@ class _Declare:
 
 
 class Declarators:
-    """Spells types of one object; ``names`` are the names that it gives out."""
+    """Spells types of one object; ``names`` are the names that it gives out.
 
-    def __init__(self, btf: Btf) -> None:
+    ``brief`` is for people: anonymous types are ``struct { ... }``, and names are what BTF says, even if two are equal.
+    """
+
+    def __init__(self, btf: Btf, *, brief: bool = False) -> None:
         self._btf = btf
+        self._brief = brief
         self.names = Names()
         self.layouts = Layouts(btf)
         self.mentioned: dict[int, Type] = {}
@@ -175,6 +179,8 @@ class Declarators:
         """What stands in front of a declarator: the name of a type, or the definition of one that has none."""
         if isinstance(found, Void):
             return ["void"]
+        if self._brief:
+            return [self._brief_name(found)]
         if isinstance(found, (Int, Float)):
             return [found.name if is_base_type(found.name) else self.names.ordinary(found) if found.name else "int"]
         if isinstance(found, Typedef):
@@ -191,6 +197,15 @@ class Declarators:
         raise self._error(
             f"a {Kind(found.kind).name if found.kind < 23 else 'record'} cannot be declared in C", found.id
         )
+
+    def _brief_name(self, found: Type) -> str:
+        if isinstance(found, (Int, Float, Typedef, Func)):
+            return found.name
+        if isinstance(found, (Composite, Fwd, Enum)):
+            is_union = found.is_union if isinstance(found, Fwd) else isinstance(found, Union)
+            keyword = "enum" if isinstance(found, Enum) else "union" if is_union else "struct"
+            return f"{keyword} {found.name or '{ ... }'}"
+        raise self._error("a record that cannot be declared in C", found.id)
 
     def _composite(self, found: Composite, depth: int, define: bool) -> list[str | _Declare]:
         keyword = "union" if isinstance(found, Union) else "struct"

@@ -187,7 +187,7 @@ class _Printer:
     def __init__(self, btf: Btf) -> None:
         self._btf = btf
         self._analyser = Analyser(btf)
-        self._declarators = Declarators(btf)
+        self._declarators = Declarators(btf, brief=True)
         self._lines: list[str] = []
         self._cache_line = 0
 
@@ -299,8 +299,6 @@ class _Printer:
         before, after = text.split("\0", 1)
         if after == "[0]" and self._is_last(frame):
             after = "[]"
-        if "{" in before:
-            before = f"{before[: before.index('{')]}{{ ... }}{before[before.rindex('}') + 1 :]}"
         start = before.rfind("(*")
         if start < 0 and before.endswith("*"):
             stars = len(before) - len(before.rstrip("*"))
