@@ -20,7 +20,7 @@ import enum
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.btf._types import (
     Array,
@@ -50,11 +50,13 @@ from inlinetrace.btf.kinds import (
     legal_location,
 )
 from inlinetrace.btf.reader import Btf
-from inlinetrace.elf.machine import Machine
 from inlinetrace.errors import FormatError, NotFoundError
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
+
+if TYPE_CHECKING:
+    from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.kernels import RecipeError, kernel
+
 RUNNING = "/sys/kernel/btf/vmlinux"
-KERNELS = Path(os.environ.get("INLINETRACE_KERNELS", Path.home() / ".cache/inlinetrace-dev/kernels"))
 
 
 def tool(name: str) -> str:
@@ -43,9 +44,15 @@ def saved(tmp_path: Path) -> Callable[[bytes], str]:
     return save
 
 
-def kernel_images() -> Iterator[Path]:
-    """The vmlinux files with DWARF and BTF that are installed for development."""
-    yield from sorted(KERNELS.glob("*/usr/lib/debug/boot/vmlinux-*"))
+@pytest.fixture(scope="session")
+def running_btf() -> str:
+    """Path of the running kernel's BTF; where it shows none, that of a distribution kernel has to do."""
+    if os.path.exists(RUNNING):
+        return RUNNING
+    try:
+        return str(kernel("6.12").vmlinux)
+    except RecipeError as error:
+        pytest.fail(f"this kernel shows no BTF, and {error}", pytrace=False)
 
 
 def modules_of(image: Path, count: int) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -17,11 +16,12 @@ from inlinetrace.btf.c_source import c_source, declaration
 from inlinetrace.btf.kinds import INT_BOOL, INT_SIGNED, Kind
 from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
-from tests.btf.conftest import RUNNING, kernel_images, output, tool
+from tests.btf.conftest import output, tool
 from tests.btf.samples import fill
+from tests.kernels import Kernel
 
 COMPILERS = [
-    name for name in ("gcc", "clang-13", "clang-14", "clang-16", "clang-19", "clang-22", "clang") if shutil.which(name)
+    name for name in ("gcc", "clang", *(f"clang-{version}" for version in range(13, 30))) if shutil.which(name)
 ]
 
 
@@ -285,24 +285,31 @@ def members_of(btf: Btf) -> dict[tuple[int, str], list[tuple[int, list[tuple[str
 
 
 @pytest.mark.compiled
-@pytest.mark.skipif(not os.path.exists(RUNNING), reason="this kernel shows no BTF")
-def test_running_kernel(tmp_path: Path) -> None:
-    check_kernel(RUNNING, tmp_path, "gcc")
+def test_running_kernel(running_btf: str, tmp_path: Path) -> None:
+    check_kernel(running_btf, tmp_path, "gcc")
 
 
 @pytest.mark.compiled
-@pytest.mark.skipif(not os.path.exists(RUNNING), reason="this kernel shows no BTF")
-def test_the_header_is_good_for_bpf_programs(tmp_path: Path) -> None:
-    (tmp_path / "vmlinux.h").write_text("".join(c_source(load(RUNNING))))
+def test_the_header_is_good_for_bpf_programs(running_btf: str, tmp_path: Path) -> None:
+    (tmp_path / "vmlinux.h").write_text("".join(c_source(load(running_btf))))
     program = '#include "vmlinux.h"\nint pid(struct task_struct *t) { return t->pid; }\n'
     (tmp_path / "program.c").write_text(program)
-    command = ["clang-16", "-g", "-O2", "-target", "bpf", "-c", "-o", str(tmp_path / "o"), str(tmp_path / "program.c")]
+    command = [
+        COMPILERS[-1],
+        "-g",
+        "-O2",
+        "-target",
+        "bpf",
+        "-c",
+        "-o",
+        str(tmp_path / "o"),
+        str(tmp_path / "program.c"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.compiled
 @pytest.mark.kernel
-@pytest.mark.parametrize("image", list(kernel_images()), ids=lambda path: path.name)
-def test_kernels(image: Path, tmp_path: Path) -> None:
-    check_kernel(str(image), tmp_path, "gcc", "clang-16")
+def test_kernels(distribution_kernel: Kernel, tmp_path: Path) -> None:
+    check_kernel(str(distribution_kernel.vmlinux), tmp_path, "gcc", COMPILERS[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from inlinetrace.btf.layout import analyse, layout_text
 from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import NotFoundError
-from tests.btf.conftest import RUNNING, kernel_images, output, tool
+from tests.btf.conftest import output, tool
 from tests.btf.samples import everything
+from tests.kernels import Kernel
 
 PROGRAM = """
 enum color { RED };
@@ -112,15 +112,13 @@ def check_all(path: str) -> None:
     assert different == []
 
 
-@pytest.mark.skipif(not os.path.exists(RUNNING), reason="this kernel shows no BTF")
-def test_five_hundred_structs_of_the_running_kernel() -> None:
-    check_all(RUNNING)
+def test_structs_of_the_running_kernel(running_btf: str) -> None:
+    check_all(running_btf)
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("image", list(kernel_images()), ids=lambda path: path.name)
-def test_kernels(image: Path) -> None:
-    check_all(str(image))
+def test_kernels(distribution_kernel: Kernel) -> None:
+    check_all(str(distribution_kernel.vmlinux))
 
 
 def test_the_analysis_is_there_for_programs() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +16,9 @@ from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import validate
 from inlinetrace.errors import FormatError
-from tests.btf.conftest import RUNNING, kernel_images, modules_of, output, tool
+from tests.btf.conftest import modules_of, output, tool
 from tests.btf.samples import everything, fill
+from tests.kernels import Kernel
 
 
 def raw(btf: Btf) -> bytes:
@@ -62,24 +61,23 @@ def test_odd_values(saved: Callable[[bytes], str]) -> None:
     assert data_of(Btf(data)) == from_bpftool("btf", "dump", "file", path)
 
 
-@pytest.mark.skipif(not os.path.exists(RUNNING), reason="this kernel shows no BTF")
 class TestRunningKernel:
-    def test_raw(self) -> None:
-        btf = load(RUNNING)
-        assert raw(btf) == output(tool("bpftool"), "btf", "dump", "file", RUNNING)
+    def test_raw(self, running_btf: str) -> None:
+        btf = load(running_btf)
+        assert raw(btf) == output(tool("bpftool"), "btf", "dump", "file", running_btf)
 
-    def test_json(self) -> None:
-        assert data_of(load(RUNNING)) == from_bpftool("btf", "dump", "file", RUNNING)
+    def test_json(self, running_btf: str) -> None:
+        assert data_of(load(running_btf)) == from_bpftool("btf", "dump", "file", running_btf)
 
-    def test_it_is_valid_and_encodes_to_itself(self) -> None:
-        btf = load(RUNNING)
+    def test_it_is_valid_and_encodes_to_itself(self, running_btf: str) -> None:
+        btf = load(running_btf)
         assert validate(btf, strict=True) == []
         assert reencode(btf) == btf.data
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("image", list(kernel_images()), ids=lambda path: path.name)
-def test_kernels_and_their_modules(image: Path) -> None:
+def test_kernels_and_their_modules(distribution_kernel: Kernel) -> None:
+    image = distribution_kernel.vmlinux
     base = load(str(image))
     assert raw(base) == output(tool("bpftool"), "btf", "dump", "file", str(image))
     assert data_of(base) == from_bpftool("btf", "dump", "file", str(image))
