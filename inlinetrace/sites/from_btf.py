@@ -1,10 +1,11 @@
 """Sites from BTF location info: the same model as from DWARF, from ``vmlinux.inline`` and its like.
 
->>> sites = BtfSites(load("/sys/kernel/btf/vmlinux.inline"), X86_64, sections=..., symbols=...)
+>>> elf = ElfFile.open("vmlinux")
+>>> sites = BtfSites(load("vmlinux.inline", ["vmlinux"]), elf.machine, surroundings=ElfSurroundings(elf))
 >>> for site in sites.build(sites.select(["vfs_llseek"])): ...
 
 BTF names neither the caller nor the section's address: both come from the symbol table of the file or of the running
-kernel, given as ``sections`` and ``symbols``. Without them the address of a site is its offset in its section.
+kernel, given as ``surroundings``. Without them the address of a site is its offset in its section.
 
 What an offset counts from is not written anywhere, and the postings differ: the start of the section, or of the
 image. It is decided by evidence: sites must lie in functions. ``offset_base`` forces it.
@@ -20,7 +21,7 @@ import enum
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inlinetrace.btf._types import (
     Array,
@@ -56,9 +57,11 @@ from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
+_PART = re.compile(r"\.(part|cold)\b")
 
 
 class OffsetBase(enum.Enum):
@@ -75,8 +78,57 @@ class SectionAddress(NamedTuple):
     size: int
 
 
-Symbols = Callable[[int], "tuple[str, int] | None"]
-"""Gives name and offset of the function around an address, None if there is none."""
+class Copy(NamedTuple):
+    """A function with code of its own: its symbol (``foo.isra.0``), section and address."""
+
+    symbol: str
+    section: str
+    address: int
+
+
+class Surroundings(Protocol):
+    """What BTF does not know of the program: where sections and functions are."""
+
+    @property
+    def sections(self) -> Mapping[str, SectionAddress]:
+        """The code sections by name."""
+
+    def symbol(self, section: str, address: int) -> tuple[str, int] | None:
+        """Name of the function around an address, and the offset in it; ``section`` matters in a relocatable file."""
+
+    def copies(self, name: str) -> list[Copy]:
+        """The functions with this name, suffixed ones too."""
+
+
+class ElfSurroundings:
+    """Sections and symbols of an ELF file."""
+
+    def __init__(self, elf: ElfFile) -> None:
+        self._elf = elf
+        self.sections = {
+            section.name: SectionAddress(section.address, section.size)
+            for section in reversed(elf.sections)
+            if section.executable
+        }
+        self._numbers = {section.name: section.index for section in reversed(elf.sections) if section.executable}
+
+    def symbol(self, section: str, address: int) -> tuple[str, int] | None:
+        """See Surroundings."""
+        number = self._numbers.get(section, 0) if self._elf.relocatable else 0
+        return self._elf.symbols().name_and_offset(address, number)
+
+    def copies(self, name: str) -> list[Copy]:
+        """See Surroundings. Parts (``.part.0``, ``.cold``) are no copies."""
+        table = self._elf.symbols()
+        found = [
+            symbol for symbol in [*table.named(name), *table.names_starting_with(name + ".")] if symbol.is_function
+        ]
+        sections = self._elf.sections
+        return [
+            Copy(symbol.name, sections[symbol.section_index].name, symbol.address)
+            for symbol in found
+            if 0 < symbol.section_index < len(sections) and not _PART.search(symbol.name[len(name) :])
+        ]
 
 
 class Row(NamedTuple):
@@ -101,10 +153,10 @@ class _Function(NamedTuple):
 class BtfSites:
     """The sites of one object with location info.
 
-    ``btf`` holds the LOC kinds, on its bases. ``sections`` maps section names to addresses, ``symbols`` finds the
-    function around an address; both may be missing. ``image_base`` is the address that address constants, and offsets
-    from the image, count from (``_text``, or a module's start); without it the start of ``.text``. ``module`` goes
-    into every Site.
+    ``btf`` holds the LOC kinds, on its bases. ``surroundings`` knows sections and symbols (``ElfSurroundings``);
+    without it there are no addresses, callers and out-of-line copies. ``image_base`` is the address that address
+    constants, and offsets from the image, count from (``_text``, or a module's start); without it the start of
+    ``.text``. ``module`` goes into every Site.
 
     Errors: NotFoundError for an object without location info.
     """
@@ -114,8 +166,7 @@ class BtfSites:
         btf: Btf,
         machine: Machine,
         *,
-        sections: Mapping[str, SectionAddress] | None = None,
-        symbols: Symbols | None = None,
+        surroundings: Surroundings | None = None,
         image_base: int | None = None,
         offset_base: OffsetBase | None = None,
         module: str | None = None,
@@ -125,8 +176,8 @@ class BtfSites:
         self.btf = btf
         self.machine = machine
         self.module = module
-        self._sections = sections or {}
-        self._symbols = symbols
+        self._surroundings = surroundings
+        self._sections: Mapping[str, SectionAddress] = surroundings.sections if surroundings is not None else {}
         text = self._sections.get(".text")
         self._image_base = image_base if image_base is not None else text.address if text is not None else None
         self._rfc = btf.dialect is Dialect.RFC
@@ -198,8 +249,10 @@ class BtfSites:
         for row in rows:
             function = self._function(row)
             address = self._address(row.section, row.offset, self.offset_base)
-            symbol = self._symbols(address) if self._symbols is not None and address is not None else None
             section, section_offset = self._place(row, address)
+            symbol = None
+            if self._surroundings is not None and address is not None:
+                symbol = self._surroundings.symbol(section, address)
             yield Site(
                 function=function.name,
                 inlined=True,
@@ -216,18 +269,50 @@ class BtfSites:
                 source="btf",
             )
 
+    def copies(self, patterns: Sequence[str]) -> Iterator[Site]:
+        """The out-of-line copies of matching functions. BTF says nothing of their parameters' locations at entry."""
+        if self._surroundings is None:
+            return
+        unknown = Unavailable(Reason.NO_FORM, "BTF records no locations at the entry of a function")
+        seen: set[str] = set()
+        for type_id in self._wanted_ids(patterns):
+            name = self.btf.name(type_id)
+            found = self.btf.type(type_id)
+            if name in seen or not isinstance(found, Func):
+                continue
+            seen.add(name)
+            function = self._make_function(name, found.type_id)
+            parameters = tuple(Parameter(*parameter, unknown) for parameter in function.parameters)
+            for copy in self._surroundings.copies(name):
+                where = self._sections.get(copy.section)
+                yield Site(
+                    function=name,
+                    inlined=False,
+                    address=copy.address,
+                    section=copy.section,
+                    section_offset=None if where is None else copy.address - where.address,
+                    symbol=copy.symbol,
+                    symbol_offset=0,
+                    return_type=function.return_type,
+                    parameters=parameters,
+                    variadic=function.variadic,
+                    copy=copy.symbol if copy.symbol != name else None,
+                    module=self.module,
+                    source="btf",
+                )
+
     def _decide(self) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
         if self._rfc:
             return OffsetBase.IMAGE
-        if self._symbols is None or self._image_base is None:
+        if self._surroundings is None or self._image_base is None:
             return OffsetBase.SECTION
         hits = dict.fromkeys(OffsetBase, 0)
         for section, found in self._all_rows():
             for _, _, offset, _ in found[:: max(len(found) // _SAMPLED, 1)]:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
-                    hits[base] += address is not None and self._symbols(address) is not None
+                    hits[base] += address is not None and self._surroundings.symbol(section, address) is not None
         return OffsetBase.IMAGE if hits[OffsetBase.IMAGE] > hits[OffsetBase.SECTION] else OffsetBase.SECTION
 
     def _address(self, section: str, offset: int, base: OffsetBase) -> int | None:
@@ -255,25 +340,25 @@ class BtfSites:
         key = (row.function, row.func_proto)
         known = self._functions.get(key)
         if known is None:
-            known = self._functions[key] = self._make_function(row)
+            prototype_id = row.func_proto
+            if not self._rfc:
+                function = self.btf.type(row.function)
+                if not isinstance(function, Func):
+                    raise self._error("a site of something that is no function", row.function)
+                prototype_id = function.type_id
+            known = self._functions[key] = self._make_function(self._name(row.function), prototype_id)
         return known
 
-    def _make_function(self, row: Row) -> _Function:
-        prototype_id = row.func_proto
-        if not self._rfc:
-            function = self.btf.type(row.function)
-            if not isinstance(function, Func):
-                raise self._error("a site of something that is no function", row.function)
-            prototype_id = function.type_id
+    def _make_function(self, name: str, prototype_id: int) -> _Function:
         prototype = self.btf.type(prototype_id)
         if not isinstance(prototype, FuncProto):
-            raise self._error("a function whose type is no prototype", row.function)
+            raise self._error("a function whose type is no prototype", prototype_id)
         params = list(prototype.params)
         variadic = bool(params) and params[-1].type_id == 0 and not params[-1].name
         if variadic:
             params.pop()
         return _Function(
-            self._name(row.function),
+            name,
             self._declarators.text(prototype.return_type_id, ""),
             tuple((param.name, self._type(param.type_id)) for param in params),
             variadic,

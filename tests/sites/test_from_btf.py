@@ -8,17 +8,36 @@ from inlinetrace.btf._types import InlineSite, RfcInlineSite
 from inlinetrace.btf.builder import Builder
 from inlinetrace.btf.kinds import FRAME_BASE, INT_SIGNED, RFC_CONTINUE, RFC_DEREF, Dialect, LocFlag
 from inlinetrace.btf.reader import Btf, chain_of
+from inlinetrace.elf.file import ElfFile
 from inlinetrace.elf.machine import AARCH64, X86_64
 from inlinetrace.errors import FormatError, NotFoundError
-from inlinetrace.sites.from_btf import BtfSites, OffsetBase, SectionAddress, section_of
+from inlinetrace.sites.from_btf import BtfSites, Copy, ElfSurroundings, OffsetBase, SectionAddress, section_of
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter, Site
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
 from tests.btf import examples
 from tests.btf.samples import everything
+from tests.elf.elfwriter import Code, Sym, elf_file
 
 TEXT = 0xFFFFFFFF81000000
 SECTIONS = {".text": SectionAddress(TEXT, 0x100000), ".init.text": SectionAddress(TEXT + 0x200000, 0x1000)}
+
+
+class Around:
+    """Sections, and functions as (name, address, size)."""
+
+    def __init__(self, *functions: tuple[str, int, int]) -> None:
+        self.sections = SECTIONS
+        self._functions = functions
+
+    def symbol(self, section: str, address: int) -> tuple[str, int] | None:
+        for name, start, size in self._functions:
+            if start <= address < start + size:
+                return name, address - start
+        return None
+
+    def copies(self, name: str) -> list[Copy]:
+        return [Copy(n, ".text", start) for n, start, _ in self._functions if n.split(".")[0] == name]
 
 
 def listed(sites: BtfSites, *patterns: str) -> list[Site]:
@@ -32,7 +51,7 @@ def shown(parameter: Parameter) -> str:
 
 
 def test_the_newest_example() -> None:
-    (site,) = listed(BtfSites(Btf(examples.NEW_OBJECT), X86_64, sections=SECTIONS))
+    (site,) = listed(BtfSites(Btf(examples.NEW_OBJECT), X86_64, surroundings=Around()))
     assert (site.function, site.inlined, site.address, site.section, site.section_offset) == (
         "add", True, TEXT + 0x40, ".text", 0x40,
     )  # fmt: skip
@@ -41,14 +60,14 @@ def test_the_newest_example() -> None:
 
 
 def test_the_rfc_example_is_doubtful() -> None:
-    (site,) = listed(BtfSites(Btf(examples.RFC_OBJECT), X86_64, sections=SECTIONS), "add")
+    (site,) = listed(BtfSites(Btf(examples.RFC_OBJECT), X86_64, surroundings=Around()), "add")
     assert site.address == TEXT + 0x40
     assert [(shown(p), p.doubt) for p in site.parameters] == [("rdi", Doubt.COMPILER), ("const -1", None)]
 
 
 def test_the_split_example() -> None:
     inline = chain_of([examples.SPLIT_MAIN, examples.SPLIT_INLINE])
-    sites = BtfSites(inline, X86_64, sections=SECTIONS)
+    sites = BtfSites(inline, X86_64, surroundings=Around())
     rows = sites.select(["*"])
     assert [sites.fully_inlined(row.function) for row in rows] == [False, True]
     assert [site.function for site in sites.build(rows)] == ["add", "helper"]
@@ -92,7 +111,7 @@ def test_forms(order: str, size: int, flags: int, values: list[int], text: str) 
     function = builder.add_func("f", builder.add_func_proto(0, [("a", kind)]))
     proto = builder.add_loc_proto([builder.add_loc_param(size, int(flags), values)])
     builder.add_locsec(".text", [InlineSite(function, proto, 0x10)])
-    (site,) = listed(BtfSites(Btf(builder.to_bytes(), dialect=Dialect.NEW), X86_64, sections=SECTIONS))
+    (site,) = listed(BtfSites(Btf(builder.to_bytes(), dialect=Dialect.NEW), X86_64, surroundings=Around()))
     assert shown(site.parameters[0]) == text
     assert site.return_type == "void"
 
@@ -137,21 +156,16 @@ def with_offset(offset: int, section: str) -> Btf:
 
 
 def test_the_base_of_offsets_is_decided_by_evidence() -> None:
-    def symbols(address: int) -> tuple[str, int] | None:
-        inside = TEXT + 0x200100 <= address < TEXT + 0x200200
-        return ("start", address - TEXT - 0x200100) if inside else None
-
-    from_section = BtfSites(with_offset(0x110, ".init.text"), X86_64, sections=SECTIONS, symbols=symbols)
+    around = Around(("start", TEXT + 0x200100, 0x100))
+    from_section = BtfSites(with_offset(0x110, ".init.text"), X86_64, surroundings=around)
     assert from_section.offset_base is OffsetBase.SECTION
-    from_image = BtfSites(with_offset(0x200110, ".init.text"), X86_64, sections=SECTIONS, symbols=symbols)
+    from_image = BtfSites(with_offset(0x200110, ".init.text"), X86_64, surroundings=around)
     assert from_image.offset_base is OffsetBase.IMAGE
     for sites in (from_section, from_image):
         (site,) = listed(sites)
         assert (site.address, site.symbol, site.symbol_offset) == (TEXT + 0x200110, "start", 0x10)
         assert (site.section, site.section_offset, site.container) == (".init.text", 0x110, "start")
-    forced = BtfSites(
-        with_offset(0x110, ".init.text"), X86_64, sections=SECTIONS, symbols=symbols, offset_base=OffsetBase.IMAGE
-    )
+    forced = BtfSites(with_offset(0x110, ".init.text"), X86_64, surroundings=around, offset_base=OffsetBase.IMAGE)
     assert [site.symbol for site in listed(forced)] == [None]
 
 
@@ -168,7 +182,7 @@ def test_rfc_pairs_frame_bases_and_negative_offsets() -> None:
         builder.add_rfc_constant(8, 0x1234),
     ]
     builder.add_rfc_locsec("inline", [RfcInlineSite("f", proto, builder.add_loc_proto(slots), 0xFFFFFF00)])
-    (site,) = listed(BtfSites(Btf(builder.to_bytes()), X86_64, sections=SECTIONS), "f")
+    (site,) = listed(BtfSites(Btf(builder.to_bytes()), X86_64, surroundings=Around()), "f")
     assert site.address == TEXT - 0x100
     assert [(shown(p), p.doubt) for p in site.parameters] == [
         ("rdi, rsi", Doubt.COMPILER),
@@ -237,3 +251,47 @@ def test_every_sample_can_be_listed() -> None:
 )
 def test_names_of_sections(name: str, section: str) -> None:
     assert section_of(name) == section
+
+
+def test_out_of_line_copies() -> None:
+    inline = chain_of([examples.SPLIT_MAIN, examples.SPLIT_INLINE])
+    around = Around(("add", TEXT + 0x500, 16), ("add.isra.0", TEXT + 0x600, 16))
+    sites = BtfSites(inline, X86_64, surroundings=around)
+    plain, changed = sites.copies(["add", "helper"])
+    assert (plain.inlined, plain.address, plain.section_offset, plain.copy) == (False, TEXT + 0x500, 0x500, None)
+    assert (changed.copy, changed.symbol, changed.symbol_offset) == ("add.isra.0", "add.isra.0", 0)
+    assert [shown(p) for p in plain.parameters] == ["no-form"]
+    assert list(BtfSites(inline, X86_64).copies(["*"])) == []
+
+
+@pytest.mark.parametrize("type_", [1, 2])
+def test_an_elf_file_gives_addresses_and_symbols(type_: int) -> None:
+    address = 0 if type_ == 1 else TEXT
+    elf = ElfFile.from_bytes(
+        elf_file(
+            [Code(".text", bytes(0x100), address), Code(".init.text", bytes(0x100), address and address + 0x1000)],
+            symbols=[
+                Sym("caller", address + 0x38, 16, ".text"),
+                Sym("start", (address and address + 0x1000) + 0x38, 16, ".init.text"),
+                Sym("f", address + 0x80, 16, ".text"),
+                Sym("f.constprop.0", address + 0x90, 16, ".text"),
+                Sym("f.cold", address + 0xA0, 16, ".text"),
+            ],
+            type=type_,
+        )
+    )
+    builder = Builder()
+    function = builder.add_func("f", builder.add_func_proto(0, []))
+    proto = builder.add_loc_proto([])
+    builder.add_locsec("inline.text", [InlineSite(function, proto, 0x40)])
+    builder.add_locsec("inline.init.text", [InlineSite(function, proto, 0x40)])
+    sites = BtfSites(Btf(builder.to_bytes()), elf.machine, surroundings=ElfSurroundings(elf))
+    assert sites.offset_base is OffsetBase.SECTION
+    assert [(s.symbol, s.symbol_offset, s.section, s.section_offset) for s in listed(sites)] == [
+        ("caller", 8, ".text", 0x40),
+        ("start", 8, ".init.text", 0x40),
+    ]
+    assert [(s.symbol, s.section_offset, s.copy) for s in sites.copies(["f"])] == [
+        ("f", 0x80, None),
+        ("f.constprop.0", 0x90, "f.constprop.0"),
+    ]
