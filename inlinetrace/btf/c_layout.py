@@ -56,8 +56,7 @@ class Padding:
 
 
 class Plan:
-    """How to write a struct or union: attributes, alignment in bytes, and the hole before each member and at the end.
-    """
+    """How to write a struct or union: attributes, alignment in bytes, and the hole before each member and at the end."""
 
     __slots__ = ("aligned", "alignment", "bitfields", "holes", "opaque", "packed", "tail")
 
@@ -82,8 +81,7 @@ class Layouts:
         self._measures: dict[int, tuple[int, int]] = {}
 
     def plan(self, type_id: int) -> Plan:
-        """The plan of a struct or union. Errors: FormatError for members without a size, and types inside themselves.
-        """
+        """The plan of a struct or union. Errors: FormatError for members without size, types inside themselves."""
         self.measure(type_id)
         return self._plans[type_id]
 

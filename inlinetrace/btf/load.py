@@ -29,6 +29,11 @@ from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, InlineTraceError, NotFoundError, NotPermittedError
 
+# Importing typing would take a tenth of the time of finding one type.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
+
 MAIN = ".BTF"
 BASE = ".BTF.base"
 INLINE = ".BTF.inline"
@@ -147,16 +152,24 @@ def _load_elf(path: str, base: Btf | None, section: str | None, dialect: Dialect
             if elf.section(_APRIL) is not None:
                 raise april_blob(f"section {_APRIL}")
             raise NotFoundError("the file has no section .BTF", path=path)
-    data = elf.data(section)
+    data = _contents(elf, section)
     if not len(data):
         found = elf.section(section)
         why = "has no contents in this file" if found is not None else "does not exist"
         raise NotFoundError(f"the section {section} {why}", path=path)
-    if section in (INLINE, EXTRA) and len(elf.data(MAIN)):
+    if section in (INLINE, EXTRA) and len(_contents(elf, MAIN)):
         base = _load_elf(path, base, MAIN, None)
-    elif section == MAIN and len(elf.data(BASE)):
-        base = Btf(elf.data(BASE), path=path, section=BASE)
+    elif section == MAIN and len(_contents(elf, BASE)):
+        base = Btf(_contents(elf, BASE), path=path, section=BASE)
     return Btf(data, base, path=path, section=section, dialect=dialect)
+
+
+def _contents(elf: ElfFile, name: str) -> memoryview:
+    """The bytes of a section as they are: relocations of BTF, which BPF objects have, are for their loader."""
+    section = elf.section(name)
+    if section is None or section.compressed:
+        return elf.data(section)
+    return elf.raw_data(section)
 
 
 def _is_sysfs(path: str) -> bool:

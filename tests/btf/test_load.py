@@ -11,13 +11,20 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.btf import load as module
+from inlinetrace.btf._text import render
 from inlinetrace.btf.builder import Builder
+from inlinetrace.btf.c_source import c_source
+from inlinetrace.btf.encode import reencode
 from inlinetrace.btf.kinds import Dialect, Kind
 from inlinetrace.btf.load import load, read_blob
 from inlinetrace.btf.reader import Btf
+from inlinetrace.btf.validate import validate
 from inlinetrace.errors import FormatError, InlineTraceError, NotFoundError, UnsupportedError
+from tests.btf.conftest import output, tool
 from tests.btf.examples import APRIL_BLOB, SPLIT_INLINE, SPLIT_MAIN
 from tests.btf.samples import everything
+from tests.btf.test_c_source import COMPILERS
+from tests.btf.test_layout import PROGRAM, compare
 from tests.elf.elfwriter import Sec, elf_file
 
 
@@ -139,6 +146,47 @@ def test_compressed_modules(tmp_path: Path, pack: object) -> None:
     packed = tmp_path / "a.ko.packed"
     packed.write_bytes(pack(Path(plain).read_bytes()))  # type: ignore[operator]
     assert load(str(packed), [str(tmp_path / "vmlinux.btf")]).find("module_t") != []
+
+
+@pytest.mark.compiled
+def test_bpf_objects_are_read_as_they_are(tmp_path: Path) -> None:
+    """Their .BTF has relocations; bpftool does not apply them either."""
+    clang = COMPILERS[-1]
+    (tmp_path / "a.c").write_text(BPF_PROGRAM)
+    output(clang, "-g", "-O2", "-target", "bpf", "-c", "-o", str(tmp_path / "a.o"), str(tmp_path / "a.c"))
+    btf = load(str(tmp_path / "a.o"))
+    text = render(btf.index, range(1, btf.end_id), False, True)
+    assert text == output(tool("bpftool"), "btf", "dump", "file", str(tmp_path / "a.o"))
+    assert b"DATASEC 'license'" in text
+    assert validate(btf, strict=True) == []
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("target", TARGETS)
+def test_other_machines(target: str, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(PROGRAM)
+    output(f"{target}-gcc", "-g", "-gdwarf-4", "-c", "-o", str(tmp_path / "a.o"), str(tmp_path / "a.c"))
+    output(tool("pahole"), "-J", str(tmp_path / "a.o"))
+    btf = load(str(tmp_path / "a.o"))
+    assert btf.byte_order == ("big" if target.startswith("s390x") else "little")
+    text = render(btf.index, range(1, btf.end_id), False, True)
+    assert text == output(tool("bpftool"), "btf", "dump", "file", str(tmp_path / "a.o"))
+    assert validate(btf, strict=True) == []
+    assert reencode(btf) == btf.data
+    (tmp_path / "b.c").write_text("".join(c_source(btf, asserts=True)))
+    output(f"{target}-gcc", "-Wall", "-Werror", "-fsyntax-only", str(tmp_path / "b.c"))
+    assert compare(str(tmp_path / "a.o"), ["inner", "bits", "nested", "aligned", "packed"]) == 5
+
+
+BPF_PROGRAM = """
+#define SEC(name) __attribute__((section(name)))
+struct { int (*type)[1]; int *key; } map SEC(".maps");
+int counter;
+static volatile const int limit = 3;
+struct pair { int first; int second; };
+SEC("kprobe/x") int program(struct pair *pair) { counter += pair->first + limit; return pair->second; }
+char _license[] SEC("license") = "GPL";
+"""
 
 
 def test_april_section_is_named(tmp_path: Path) -> None:
