@@ -56,7 +56,7 @@ class Padding:
 
 
 class Plan:
-    """How to write a struct or union: attributes, alignment in bytes, and the hole before each member and at the end."""
+    """How to write a struct or union: attributes, alignment in bytes, the hole before each member, that at the end."""
 
     __slots__ = ("aligned", "alignment", "bitfields", "holes", "opaque", "packed", "tail")
 

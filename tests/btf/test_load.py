@@ -162,10 +162,10 @@ def test_bpf_objects_are_read_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ["s390x", "aarch64", "powerpc64le", "riscv64"])
 def test_other_machines(target: str, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text(PROGRAM)
-    output(f"{target}-gcc", "-g", "-gdwarf-4", "-c", "-o", str(tmp_path / "a.o"), str(tmp_path / "a.c"))
+    output(f"{target}-linux-gnu-gcc", "-g", "-gdwarf-4", "-c", "-o", str(tmp_path / "a.o"), str(tmp_path / "a.c"))
     output(tool("pahole"), "-J", str(tmp_path / "a.o"))
     btf = load(str(tmp_path / "a.o"))
     assert btf.byte_order == ("big" if target.startswith("s390x") else "little")
@@ -174,7 +174,7 @@ def test_other_machines(target: str, tmp_path: Path) -> None:
     assert validate(btf, strict=True) == []
     assert reencode(btf) == btf.data
     (tmp_path / "b.c").write_text("".join(c_source(btf, asserts=True)))
-    output(f"{target}-gcc", "-Wall", "-Werror", "-fsyntax-only", str(tmp_path / "b.c"))
+    output(f"{target}-linux-gnu-gcc", "-Wall", "-Werror", "-fsyntax-only", str(tmp_path / "b.c"))
     assert compare(str(tmp_path / "a.o"), ["inner", "bits", "nested", "aligned", "packed"]) == 5
 
 
