@@ -134,17 +134,13 @@ class _Writer:
 
     def everything(self) -> Iterator[str]:
         """All types, in the order of their ids as far as dependencies allow."""
-        skipped = {Kind.FUNC, Kind.VAR, Kind.DATASEC, Kind.DECL_TAG, Kind.LOC_PARAM, Kind.LOC_PROTO, Kind.LOCSEC}
         defining = {Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.TYPEDEF, Kind.FWD}
+        enums = {Kind.ENUM, Kind.ENUM64}
         for type_id in range(1, self._btf.end_id):
             kind = self._btf.kind(type_id)
-            if kind in defining and kind not in skipped:
+            if kind in defining:
                 yield from self._visit(type_id, 1)
-                if (
-                    kind in (Kind.ENUM, Kind.ENUM64)
-                    and not self._btf.name(type_id)
-                    and not self._is_referenced(type_id)
-                ):
+                if kind in enums and not self._btf.name(type_id) and not self._is_referenced(type_id):
                     yield from self._top_level_enum(type_id)
 
     def one(self, type_id: int) -> Iterator[str]:
