@@ -11,43 +11,52 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace.code._flow import Flow
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
-from inlinetrace.elf.debugfile import DEFAULT_ROOTS, Attempt, find_alternate_file, find_debug_file
+from inlinetrace.elf.debugfile import (
+    DEFAULT_ROOTS,
+    Attempt,
+    find_alternate_file,
+    find_debug_file,
+    find_program_file,
+    has_code,
+)
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
-from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
-from inlinetrace.sites.marks import flow_marks
+from inlinetrace.sites.from_dwarf import DwarfSites, Region, Selection
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
-    from inlinetrace.elf.sections import Section
+    from inlinetrace.code.file import FileCode
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
-    from inlinetrace.sites.reasons import Mark
+
+_LAST_ADDRESS = (1 << 64) - 1
 
 
 class Image:
     """One kernel image, module or user program, opened with open_image.
 
-    ``tried`` are the places where its DWARF was looked for, ``alternate_missing`` names the supplementary file (dwz)
-    that is referred to and not there.
+    ``path`` is what was asked for; ``program`` has the code and ``debug`` the DWARF, both in one address space.
+    ``tried`` are the places where the other of the two was looked for. Addresses are those of the file; a relocatable
+    one has those of inlinetrace.elf.layout, and Place says what people call them.
     """
 
     def __init__(
-        self, program: ElfFile, debug: ElfFile, alternate: ElfFile | None, tried: Sequence[Attempt], module: str | None
+        self,
+        path: str,
+        program: ElfFile,
+        debug: ElfFile,
+        alternate: ElfFile | None,
+        tried: Sequence[Attempt],
+        module: str | None,
     ) -> None:
-        self.program = program
+        self.path = path
+        self.program = program if program is debug else program.laid_out_as(debug)
         self.debug = debug
         self.alternate = alternate
         self.tried = tuple(tried)
         self.module = module
-        self._last_section: Section | None = None
-        self._codes: dict[int, Code | None] = {}
-
-    @property
-    def path(self) -> str:
-        """Path of the program."""
-        return self.program.path
 
     @cached_property
     def dwarf(self) -> DebugInfo:
@@ -93,42 +102,64 @@ class Image:
     def _symbols(self) -> SymbolTable:
         return self._symbols_file.symbols()
 
-    def place(self, address: int) -> Place:
-        """Section and symbol of a link-time address."""
-        section = self._last_section
-        if section is None or not section.address <= address < section.address + section.size:
-            section = self._last_section = self.program.section_at(address) or self._symbols_file.section_at(address)
-        found = self._symbols.name_and_offset(address)
-        symbol, offset = found or (None, None)
+    @property
+    def relocatable(self) -> bool:
+        """Whether people call an address by its section and offset."""
+        return self.program.relocatable
+
+    def region(self, address: int) -> Region:
+        """The section around an address."""
+        section = self.program.section_at(address) or self._symbols_file.section_at(address)
         if section is None:
-            return Place(None, None, symbol, offset)
-        return Place(section.name, address - section.address, symbol, offset)
+            return Region(None, address, min(address + 1, _LAST_ADDRESS))
+        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS))
+
+    def symbol(self, address: int) -> tuple[str, int] | None:
+        """Name of the function symbol that contains ``address``, and the offset in it."""
+        return self._symbols.name_and_offset(address)
+
+    def name_address(self, address: int) -> str:
+        """What people call an address: a hexadecimal number, in a relocatable file section and offset."""
+        if not self.program.relocatable:
+            return hex(address)
+        section = self.debug.section_at(address)
+        if section is None:
+            return hex(address)
+        return f"{section.name}+{address - section.address:#x}"
+
+    @cached_property
+    def _code(self) -> FileCode | None:
+        """The instructions of the program; None if the file does not have them, or the machine's are not known."""
+        from inlinetrace.code.file import FileCode
+
+        if not has_code(self.program):
+            return None
+        code = FileCode(self.program)
+        try:
+            code.jumps  # noqa: B018
+        except UnsupportedError:
+            return None
+        return code
 
     def code(self, address: int) -> Code | None:
         """The instructions of the section around ``address``; None if the file at hand does not have them."""
-        section = self.program.section_at(address)
-        if section is None or not section.executable or section.nobits:
-            return None
-        if section.index not in self._codes:
-            from inlinetrace.code.analysis import Code
+        return None if self._code is None else self._code.at(address)
 
-            try:
-                self._codes[section.index] = Code.of_section(self.program, section)
-            except UnsupportedError:
-                self._codes[section.index] = None
-        return self._codes[section.index]
+    @cached_property
+    def _flow(self) -> Flow | None:
+        if self._code is None:
+            return None
+        by_source, by_target = self._code.jumps_by_source, self._code.jumps
+        return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
+
+    def flow(self, address: int) -> Flow | None:
+        """The jumps of the program; None if the instructions at ``address`` are not at hand."""
+        return None if self.code(address) is None else self._flow
 
     def is_jump_target(self, address: int) -> bool | None:
-        """Whether an instruction jumps to ``address``; None where the code is not at hand."""
-        code = self.code(address)
-        return None if code is None else code.is_jump_target(address)
-
-    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
-        """What the code says of how often a site at ``address`` with these ranges is hit."""
-        code = self.code(address)
-        if code is None:
-            return ()
-        return flow_marks(code, address, ranges)
+        """Whether an instruction jumps to ``address``; None where the instructions there are not at hand."""
+        flow = self.flow(address)
+        return None if flow is None else flow.is_target(address)
 
 
 def open_image(
@@ -136,6 +167,7 @@ def open_image(
 ) -> Image:
     """Open a program and find its DWARF, in it or in a separate debug file below ``roots``.
 
+    ``path`` may also name that debug file; then the program is looked for, so that its instructions can be read.
     ``module`` is the module's name if it is one. Raises NotFoundError if there is no DWARF, MismatchError if the only
     debug file is one of another build, and what ElfFile.open raises.
     """
@@ -143,5 +175,8 @@ def open_image(
     search = find_debug_file(program, roots)
     if search.file is None:
         raise no_debug_info(program, "build with -g, or install the package with the debug symbols")
-    alternate = find_alternate_file(search.file, roots)
-    return Image(program, search.file, alternate.file, (*search.tried, *alternate.tried), module)
+    debug = search.file
+    code = find_program_file(program, roots)
+    alternate = find_alternate_file(debug, roots)
+    tried = (*search.tried, *code.tried, *alternate.tried)
+    return Image(program.path, code.file or program, debug, alternate.file, tried, module)
