@@ -128,6 +128,11 @@ class Image:
         """Where an address of the file is while it runs; None where that is not known."""
         return None if self.loaded is None else self.loaded.runtime_address(self.debug.section_at(address), address)
 
+    @property
+    def load_bias(self) -> int | None:
+        """What Site.address of a running kernel is above the link-time address; None where that is not known."""
+        return None if self.loaded is None else self.loaded.bias
+
     def address_kind(self, section: str | None) -> AddressKind:
         """What the addresses of the sites in ``section`` are."""
         if self.loaded is not None and self.loaded.knows(section):
