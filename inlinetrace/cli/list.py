@@ -87,8 +87,13 @@ def run(args: argparse.Namespace) -> int:
     summary = Summary(not args.inside)
     renderer = Renderer(image.debug.machine, image.name_address, image.address_kind)
     lines = []
+    # Of a loaded module some sections are gone, of everything else all sections are alike.
+    sections_differ = image.loaded is not None and image.load_bias is None
+    gone = 0
     for site in keep(summary.seen(image.reader.build(image.reader.by_address(selection.rows))), args):
         summary.tally.add(site)
+        if sections_differ and not image.has_runtime_address(site.section):
+            gone += 1
         lines.append(renderer.json(site) if args.json else renderer.line(site, args.verbose))
         if len(lines) == _LINES_AT_ONCE:
             _write(lines)
@@ -98,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
     gc.freeze()
     for line in summary.lines(image, selection, patterns):
         print(line, file=sys.stderr)
+    if gone:
+        print(f"{gone} are in sections that are not in memory (any more): their addresses are offsets", file=sys.stderr)
     if missing:
         raise NotFoundError("; ".join(missing))
     if not selection.rows and not args.inside:
