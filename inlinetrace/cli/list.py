@@ -93,8 +93,13 @@ def run(args: argparse.Namespace) -> int:
     lines = []
     show = renderer.json if args.json else partial(renderer.line, verbose=args.verbose)
     count = summary.tally.add
+    # Of a loaded module some sections are gone, of everything else all sections are alike.
+    sections_differ = image.loaded is not None and image.load_bias is None
+    gone = 0
     for site in keep(image.reader.build(image.reader.by_address(selection.rows)), args, summary):
         count(site)
+        if sections_differ and not image.has_runtime_address(site.section):
+            gone += 1
         lines.append(show(site))
         if len(lines) == _LINES_AT_ONCE:
             _write(lines)
@@ -104,6 +109,8 @@ def run(args: argparse.Namespace) -> int:
     gc.freeze()
     for line in summary.lines(image, selection, patterns):
         print(line, file=sys.stderr)
+    if gone:
+        print(f"{gone} are in sections that are not in memory (any more): their addresses are offsets", file=sys.stderr)
     if missing:
         raise NotFoundError("; ".join(missing))
     if not selection.rows and not args.inside:

@@ -128,9 +128,18 @@ class Image:
         """Where an address of the file is while it runs; None where that is not known."""
         return None if self.loaded is None else self.loaded.runtime_address(self.debug.section_at(address), address)
 
+    @property
+    def load_bias(self) -> int | None:
+        """What Site.address of a running kernel is above the link-time address; None where that is not known."""
+        return None if self.loaded is None else self.loaded.bias
+
+    def has_runtime_address(self, section: str | None) -> bool:
+        """Whether Site.address is the run-time address for sites in ``section``."""
+        return self.loaded is not None and self.loaded.knows(section)
+
     def address_kind(self, section: str | None) -> AddressKind:
         """What the addresses of the sites in ``section`` are."""
-        if self.loaded is not None and self.loaded.knows(section):
+        if self.has_runtime_address(section):
             return AddressKind.RUN_TIME
         return AddressKind.SECTION_OFFSET if self.program.relocatable else AddressKind.LINK_TIME
 

@@ -23,6 +23,10 @@ class AddressKind(enum.Enum):
 class Loaded(Protocol):
     """Where a file is loaded."""
 
+    @property
+    def bias(self) -> int | None:
+        """How far all of it was moved; None if its sections were moved each by itself."""
+
     def runtime_address(self, section: Section | None, address: int) -> int | None:
         """Where ``address`` of the file, which lies in ``section``, is; None if that is not known."""
 
@@ -41,7 +45,11 @@ class LoadedKernel:
         self.anchor = anchor
         self.anchor_link = anchor_link
         self.anchor_runtime = anchor_runtime
-        self.bias = anchor_runtime - anchor_link
+
+    @property
+    def bias(self) -> int:
+        """How far the kernel was moved (KASLR)."""
+        return self.anchor_runtime - self.anchor_link
 
     def runtime_address(self, section: Section | None, address: int) -> int | None:
         """``address`` plus the bias. Per-CPU offsets of x86, linked at 0, stay; other small numbers are unknown."""
@@ -63,6 +71,11 @@ class LoadedModule:
 
     def __init__(self, sections: Mapping[str, int]) -> None:
         self.sections = dict(sections)
+
+    @property
+    def bias(self) -> None:
+        """There is none for all of a module."""
+        return None
 
     def runtime_address(self, section: Section | None, address: int) -> int | None:
         """The section's address and the offset in it."""

@@ -144,6 +144,12 @@ def _module_places(path: str | None, release: str, roots: Sequence[str], build_i
 def _find(search: Search, places: Iterator[str], progress: Progress | None) -> bool:
     found = search.take_cached() or any(search.take(place) for place in places) or search.take_debuginfod(progress)
     search.remember()
+    if found:
+        # The instructions may be in a file that was not tried because the cache knew one with DWARF.
+        for place in places:
+            if search.program is not None:
+                break
+            search.take(place)
     return found
 
 

@@ -29,13 +29,17 @@ def elf(
     build_id: bytes | None, *, dwarf: bool = True, code: bool = True, relocatable: bool = False, stext: str = "_stext"
 ) -> bytes:
     """A kernel (or module) with one function ``work`` at _stext+0x10 (or .text+0x10), and data."""
-    text = Code(".text", b"\xc3" * 64, 0 if relocatable else LINKED_AT)
-    if not code:
-        text = Sec(".text", type=8, flags=6, address=text.address, size=64)
+    base = 0 if relocatable else LINKED_AT
+
+    def instructions(name: str, size: int, address: int) -> Sec:
+        if code:
+            return Code(name, b"\xc3" * size, address)
+        return Sec(name, type=8, flags=6, address=address, size=size)
+
     sections = [
-        text,
-        Sec(".init.text", b"\xc3" * 16, flags=6, address=0 if relocatable else LINKED_AT + 0x2000),
-        Sec(".data", b"\0" * 64, flags=3, address=0 if relocatable else LINKED_AT + 0x1000),
+        instructions(".text", 64, base),
+        instructions(".init.text", 16, base and base + 0x2000),
+        Sec(".data", b"\0" * 64, flags=3, address=base and base + 0x1000),
     ]
     if not relocatable:
         sections.append(Sec(".data..percpu", b"\0" * 64, flags=3, address=0))
@@ -43,7 +47,6 @@ def elf(
         sections.append(Sec(".note.gnu.build-id", note(build_id), type=7, alignment=4))
     if dwarf:
         sections.append(Sec(".debug_info", b"\x01"))
-    base = 0 if relocatable else LINKED_AT
     symbols = [Sym("work", base + 0x10, 16, section=".text"), Sym(stext, base, 0, section=".text", type=0)]
     return elf_file(sections, symbols=symbols, type=1 if relocatable else 2)
 

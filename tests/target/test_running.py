@@ -70,6 +70,7 @@ def test_addresses_are_run_time_ones(machine: Machine) -> None:
     assert image.region(LINKED_AT + 0x14) == (".text", LINKED_AT, LINKED_AT + 64, LINKED_AT + SLIDE)
     assert image.name_address(LINKED_AT + 0x1008) == hex(LINKED_AT + SLIDE + 0x1008)
     assert image.address_kind(".text") is AddressKind.RUN_TIME
+    assert image.load_bias == SLIDE
     assert image.notices == []
 
 
@@ -111,6 +112,7 @@ def test_hidden_addresses_leave_the_link_time_ones(tmp_path: Path, level: str, u
     image = open_running_kernel(machine.host)
     assert image.known_as(LINKED_AT + 0x14) == LINKED_AT + 0x14
     assert image.address_kind(".text") is AddressKind.LINK_TIME
+    assert image.load_bias is None
     (notice,) = image.notices
     assert re.search(words, notice)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from inlinetrace.cli import run
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.sites.model import Site
 from inlinetrace.target.image import open_image
@@ -98,3 +100,21 @@ def test_sites_of_a_loaded_module(distribution_kernel: Kernel, tmp_path: Path) -
     assert {site.module for site in sites} == {MODULE}
     by_file = list(open_image(debug, module=MODULE).sites())
     assert without_address(by_file) == without_address(list(image.sites()))
+
+
+def test_freed_sections_are_told(
+    distribution_kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = machine_with(distribution_kernel, tmp_path)
+    debug = distribution_kernel.debug_module("xfs")
+    assert debug is not None
+    text, init = 0xFFFFFFFFC0700000, 0xFFFFFFFFC0F00000
+    machine.module("xfs", build_id(debug), text=text, sections={".init.text": init})
+    monkeypatch.setattr("inlinetrace.target.host.Host", lambda: machine.host)
+    assert run(["list", "*", "--section", ".init.text", "--json", "-m", "xfs"]) == 0
+    done = capsys.readouterr()
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert rows
+    assert {row["address_kind"] for row in rows} == {"section-offset"}
+    assert all(int(row["address"], 16) == row["section_offset"] for row in rows)
+    assert f"{len(rows)} are in sections that are not in memory" in done.err

@@ -138,6 +138,18 @@ def test_a_module_without_its_file_is_found_by_build_id(machine: Machine) -> Non
     assert open_running_module(machine.host, "nf_nat").debug.path == str(place)
 
 
+def test_the_cache_does_not_hide_the_instructions(machine: Machine) -> None:
+    machine.path(DEBUG).unlink()
+    place = machine.write(
+        f"/root/.cache/debuginfod_client/{BUILD_ID.hex()}/debuginfo", elf(BUILD_ID, relocatable=True, code=False)
+    )
+    for _ in range(2):
+        image = open_running_module(machine.host, "nf_nat")
+        assert image.debug.path == str(place)
+        assert image.program.path == str(machine.path(KO))
+    assert machine.path(f"/root/.cache/inlinetrace/{BUILD_ID.hex()}/debug-file.json").exists()
+
+
 def test_files_of_another_build_are_refused(machine: Machine) -> None:
     machine.module("nf_nat", OTHER_BUILD_ID)
     with pytest.raises(MismatchError, match=f"{BUILD_ID.hex()}, the loaded module nf_nat has {OTHER_BUILD_ID.hex()}"):
