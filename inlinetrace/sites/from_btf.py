@@ -110,12 +110,10 @@ class ElfSurroundings:
             for section in reversed(elf.sections)
             if section.executable
         }
-        self._numbers = {section.name: section.index for section in reversed(elf.sections) if section.executable}
 
     def symbol(self, section: str, address: int) -> tuple[str, int] | None:
         """See Surroundings."""
-        number = self._numbers.get(section, 0) if self._elf.relocatable else 0
-        return self._elf.symbols().name_and_offset(address, number)
+        return self._elf.symbols().name_and_offset(address)
 
     def copies(self, name: str) -> list[Copy]:
         """See Surroundings. Parts (``.part.0``, ``.cold``) are no copies."""
