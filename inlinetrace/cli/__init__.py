@@ -18,7 +18,9 @@ from inlinetrace.errors import InlineTraceError
 COMMANDS = ("list", "dump", "probe", "clean")
 _WITH_PROGRAM = ("probe",)
 
-_EPILOG = """exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 130 interrupted"""
+_EPILOG = (
+    "exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 130 interrupted"
+)
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:

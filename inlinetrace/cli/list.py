@@ -55,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("all", "any", "none"),
         help="only sites of which all, any or none of the parameters can be had",
     )
-    filters.add_argument("--inline-only", action="store_true", help="leave out the copies that are functions themselves")
+    filters.add_argument(
+        "--inline-only", action="store_true", help="leave out the copies that are functions themselves"
+    )
     filters.add_argument(
         "--all", action="store_true", help="list the transparent sites too: parts of a function joined to it again"
     )
@@ -198,9 +200,7 @@ class Summary:
             if sites:
                 inside = " ".join(f"--inside {pattern}" for pattern in patterns)
                 what = patterns[0] if len(patterns) == 1 else "them"
-                yield (
-                    f"{sites} sites of {functions} functions are inlined into {what}: inlinetrace list {inside}"
-                )
+                yield (f"{sites} sites of {functions} functions are inlined into {what}: inlinetrace list {inside}")
         elif not self._by_function:
             own = image.select(patterns).rows
             inlined = sum(row.inlined for row in own)

@@ -231,6 +231,4 @@ def no_debug_info(elf: ElfFile, what: str) -> InlineTraceError:
     from inlinetrace.errors import NotFoundError
 
     build_id = elf.build_id.hex() if elf.build_id else "none"
-    return NotFoundError(
-        f"no DWARF here and no separate debug file found (build id {build_id}): {what}", path=elf.path
-    )
+    return NotFoundError(f"no DWARF here and no separate debug file found (build id {build_id}): {what}", path=elf.path)

@@ -50,7 +50,9 @@ I386 = Machine(
     "i686",
     3,
     4,
-    ("eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip", "eflags", "") + _numbered("st", 8) + ("", "")
+    ("eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip", "eflags", "")
+    + _numbered("st", 8)
+    + ("", "")
     + _numbered("xmm", 8),
     (range(11, 19), range(21, 37)),
     4,
@@ -70,7 +72,9 @@ RISCV64 = Machine(
     (range(32, 64), range(96, 128)),
     2,
 )
-PPC64 = Machine("ppc64", 21, 8, _numbered("r", 32) + _numbered("f", 32) + ("cr", "lr", "ctr"), (range(32, 64), range(77, 109)), 1)
+PPC64 = Machine(
+    "ppc64", 21, 8, _numbered("r", 32) + _numbered("f", 32) + ("cr", "lr", "ctr"), (range(32, 64), range(77, 109)), 1
+)
 S390X = Machine(
     "s390x",
     22,

@@ -1,6 +1,7 @@
 """The model: a Site and its Parameters. Pure data, the same whether it was read from DWARF or from BTF.
 
-Named tuples: a kernel has 350,000 rows with 600,000 parameters, and a frozen dataclass takes five times as long to make.
+Named tuples: a kernel has 350,000 rows with 600,000 parameters, and a frozen dataclass takes five times as long to
+make.
 """
 
 from __future__ import annotations

@@ -1,0 +1,6 @@
+from collections.abc import Sequence
+
+from inlinetrace.btf._index import Index
+
+def render(index: Index, ids: Sequence[int], json: bool, first: bool) -> bytes: ...
+def location_text(index: Index, type_id: int) -> str: ...

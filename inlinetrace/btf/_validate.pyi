@@ -1,0 +1,3 @@
+from inlinetrace.btf._index import Index
+
+def check(index: Index, pointer_size: int) -> list[tuple[int, int, int, int, int]]: ...

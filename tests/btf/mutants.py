@@ -1,0 +1,144 @@
+"""Damaged objects by the thousand: ``python -m tests.btf.mutants FIRST COUNT`` tries that many under limits.
+
+Each one is read, validated, printed in all forms and encoded again, within 512 MB of address space beyond the start and 2
+seconds. Only errors of the package may come out. Prints one line per failure; exit code 1 if there was any.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import struct
+import sys
+import time
+import traceback
+
+from inlinetrace.btf._text import render
+from inlinetrace.btf._types import Composite
+from inlinetrace.btf.c_source import c_source
+from inlinetrace.btf.encode import reencode
+from inlinetrace.btf.kinds import Dialect
+from inlinetrace.btf.layout import analyse, layout_text
+from inlinetrace.btf.reader import Btf
+from inlinetrace.btf.validate import validate
+from inlinetrace.errors import InlineTraceError
+from tests.btf import examples
+from tests.btf.samples import everything
+
+SECONDS = 2.0
+MEGABYTES = 512
+
+
+def seeds() -> list[tuple[bytes, bytes | None]]:
+    """Objects to damage, some with a base."""
+    found: list[tuple[bytes, bytes | None]] = [
+        (everything(byte_order=order, classic=not layout, layout=layout, dialect=dialect), None)
+        for order in ("little", "big")
+        for layout in (False, True)
+        for dialect in Dialect
+    ]
+    found += [(data, None) for data in (examples.RFC_OBJECT, examples.NEW_OBJECT, examples.APRIL_BLOB)]
+    found += [(examples.SPLIT_INLINE, examples.SPLIT_MAIN)] * 3
+    return found
+
+
+def mutate(data: bytes, source: random.Random) -> bytes:
+    """A few changes: bits, words with telling values, words copied from elsewhere, pieces cut, doubled or moved."""
+    changed = bytearray(data)
+    for _ in range(source.choice((1, 1, 1, 2, 3, 8))):
+        way = source.randrange(7)
+        at = source.randrange(len(changed) + 1)
+        word = at & ~3
+        if way == 0 and at < len(changed):
+            changed[at] ^= 1 << source.randrange(8)
+        elif way == 1 and word + 4 <= len(changed):
+            value = source.choice((0, 1, 2, 0xFF, 0xFFFF, 0xFFFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, source.getrandbits(32)))
+            struct.pack_into("<I", changed, word, value)
+        elif way == 2 and word + 4 <= len(changed):
+            other = source.randrange(len(changed) // 4) * 4
+            changed[word : word + 4] = changed[other : other + 4]
+        elif way == 3:
+            del changed[at : at + source.choice((1, 4, 12, 64))]
+        elif way == 4:
+            changed[at:at] = changed[at : at + source.choice((1, 4, 12, 64))]
+        elif way == 5 and source.randrange(4) == 0:
+            del changed[at:]
+        elif word + 4 <= len(changed):
+            small = source.randrange(64)
+            struct.pack_into(source.choice("<>") + "I", changed, word, small)
+        if not changed:
+            break
+    return bytes(changed)
+
+
+def use(data: bytes, base_data: bytes | None) -> None:
+    """Everything that can be done with an object; errors of the package end each step."""
+    try:
+        base = Btf(base_data) if base_data is not None else None
+        btf = Btf(data, base)
+    except InlineTraceError:
+        return
+    ids = range(btf.start_id, btf.end_id)
+    steps = [
+        lambda: validate(btf, strict=True),
+        lambda: render(btf.index, ids, False, True),
+        lambda: render(btf.index, ids, True, True),
+        lambda: [list(btf.types()), btf.find("node"), btf.find("")],
+        lambda: reencode(btf) == data or fail("encoded differently"),
+        lambda: "".join(c_source(btf)),
+    ]
+    for step in steps:
+        try:
+            step()
+        except InlineTraceError:
+            pass
+    for type_id in ids:
+        for one in (lambda n: "".join(c_source(btf, [n])), btf.size_of, btf.skip):
+            try:
+                one(type_id)
+            except InlineTraceError:
+                pass
+        try:
+            found = btf.type(type_id)
+            if isinstance(found, Composite):
+                analyse(btf, type_id)
+                layout_text(btf, found.name)
+        except InlineTraceError:
+            pass
+
+
+def fail(text: str) -> None:
+    raise AssertionError(text)
+
+
+def main(first: int, count: int) -> int:
+    """Try mutants ``first`` to ``first + count``; returns the number of failures."""
+    started = seeds()
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    limit = MEGABYTES * 1024 * 1024 + used + (256 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    failures = 0
+    slowest = 0.0
+    for number in range(first, first + count):
+        source = random.Random(number)
+        data, base = source.choice(started)
+        mutant = mutate(data, source)
+        begin = time.process_time()
+        try:
+            use(mutant, base)
+        except BaseException:
+            failures += 1
+            print(f"mutant {number}: {traceback.format_exc(limit=-3)}")
+            if failures > 20:
+                break
+        spent = time.process_time() - begin
+        slowest = max(slowest, spent)
+        if spent > SECONDS:
+            failures += 1
+            print(f"mutant {number}: {spent:.1f} s")
+    print(f"{count} mutants from {first}: slowest {slowest:.3f} s, peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(int(sys.argv[1]), int(sys.argv[2])) else 0)

@@ -1,0 +1,36 @@
+"""Fixtures for tests of every layer.
+
+``kernel_6_1`` and ``kernel_6_12`` are the distribution kernels (mark the test ``kernel``); ``distribution_kernel`` runs
+the test with each. They fail the test, and say how to fetch the kernel, if the cache has none.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import SERIES, Kernel, RecipeError, kernel
+
+
+def _kernel_or_failure(series: str) -> Kernel:
+    try:
+        return kernel(series)
+    except RecipeError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def kernel_6_1() -> Kernel:
+    """Debian's 6.1 cloud kernel."""
+    return _kernel_or_failure("6.1")
+
+
+@pytest.fixture(scope="session")
+def kernel_6_12() -> Kernel:
+    """Debian's 6.12 cloud kernel."""
+    return _kernel_or_failure("6.12")
+
+
+@pytest.fixture(scope="session", params=SERIES)
+def distribution_kernel(request: pytest.FixtureRequest) -> Kernel:
+    """Each of the distribution kernels in turn."""
+    return _kernel_or_failure(request.param)
