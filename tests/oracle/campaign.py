@@ -90,6 +90,10 @@ def measure(seed: int, configurations: Sequence[Configuration], invocations: int
                     except (BuildError, TraceError) as error:
                         result.problems[f"{configuration}, seed {seed}: {error}"] += 1
                         continue
+                    except Exception as error:
+                        # A reader failed: a finding of its own, which must not end a long measurement.
+                        result.problems[f"{configuration}, seed {seed}: {type(error).__name__}: {error}"] += 1
+                        continue
                     result.runs += 1
                     result.stops += run.stops
                     for reader in READERS:

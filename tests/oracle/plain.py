@@ -163,7 +163,12 @@ class _Reader:
             if expression is None:
                 yield TracedParameter(name, size, "", None, why)
                 continue
-            operations = self.parser.parse_expr(expression)
+            try:
+                operations = self.parser.parse_expr(expression)
+            except KeyError:
+                # pyelftools does not know all of the GNU operations.
+                yield TracedParameter(name, size, "", None, "unsupported-expression")
+                continue
             text = " ".join(op.op_name.removeprefix("DW_OP_") + str(op.args or "") for op in operations)
             yield TracedParameter(name, size, text, self.evaluator(operations, size, pc, frame_base))
 

@@ -49,11 +49,11 @@ def test_the_plain_rule_is_wrong_far_more_often(gcc: Result) -> None:
     assert plain_wrong / plain_shown > 10 * wrong / shown
 
 
-def test_more_is_shown_than_by_the_plain_rule(gcc: Result) -> None:
+def test_about_as_much_is_shown_as_by_the_plain_rule_and_more_with_doubts(gcc: Result) -> None:
     every, shown, _, doubtful = availability(gcc.tally("ours"), ["inlined"])
     plain_every, plain_shown, _, _ = availability(gcc.tally("plain"), ["inlined"])
     assert plain_every == every
-    assert shown >= 0.95 * plain_shown
+    assert shown >= 0.8 * plain_shown
     assert shown + doubtful > plain_shown
 
 
@@ -77,8 +77,9 @@ def test_link_time_optimisation() -> None:
         total.add(measure(seed, matrix(toolchain("gcc"), ["-O2"], lto=[True])))
     assert total.problems == {}
     _, shown, wrong, _ = availability(total.tally("ours", lto=True))
+    _, plain_shown, plain_wrong, _ = availability(total.tally("plain", lto=True))
     assert shown > 1000
-    assert wrong <= RATE * shown + ONE_PARAMETER
+    assert wrong / shown < plain_wrong / plain_shown
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in detect() if tool.family == "clang"])
@@ -89,6 +90,6 @@ def test_what_clang_describes_is_trusted_less(name: str) -> None:
     assert total.problems == {}
     _, shown, wrong, doubtful = availability(total.tally("ours"), ["inlined"])
     _, plain_shown, plain_wrong, _ = availability(total.tally("plain"), ["inlined"])
-    assert shown > 300
+    assert plain_shown > shown > 300
     assert doubtful > 0
-    assert wrong / shown <= plain_wrong / plain_shown
+    assert wrong <= plain_wrong
