@@ -8,7 +8,7 @@ A probe where several functions are entered gives several hits, the outermost fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.probe.fetch import Argument, Evaluator, Field, Recipe
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Shown = Decoded | Unavailable
 _Value = Callable[[Sequence[Field], int], Shown]
+# Names of processes that are kept.
+_KEPT = 1000
 _PLAIN = (Encoding.SIGNED, Encoding.UNSIGNED, Encoding.POINTER)
 
 
@@ -57,6 +59,7 @@ class Decoder:
 
     def __init__(self, plan: Plan, types: Types) -> None:
         self._types = types
+        self._commands: dict[Field, str] = {}
         self._addresses: dict[int, int] = {}
         self._hits: dict[int, tuple[_LogicalHit, ...]] = {}
         for probe in plan.probes:
@@ -71,17 +74,23 @@ class Decoder:
                 for hit in probe.hits
             )
 
-    def hits(self, record: Record) -> Iterator[Hit]:
+    def hits(self, record: Record) -> list[Hit]:
         """The hits of one record; none if it is of no probe of the plan."""
         time, cpu, thread, number, address, fields = record
         logical = self._hits.get(number)
         if logical is None:
-            return
+            return []
         bias = address - self._addresses[number]
-        command = fields[-1]
-        name = command.decode("utf-8", "backslashreplace") if isinstance(command, bytes) else ""
-        for site, values, doubts in logical:
-            yield Hit(time, cpu, thread, name, site, bias, {label: get(fields, bias) for label, get in values}, doubts)
+        raw = fields[-1]
+        name = self._commands.get(raw)
+        if name is None:
+            if len(self._commands) >= _KEPT:
+                self._commands.clear()
+            name = self._commands[raw] = text(raw) if isinstance(raw, bytes) else ""
+        return [
+            Hit(time, cpu, thread, name, site, bias, {label: get(fields, bias) for label, get in values}, doubts)
+            for site, values, doubts in logical
+        ]
 
     def _value(self, item: Item, index: dict[Argument, int]) -> _Value:
         recipe = item.recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inlinetrace.probe.types import Character, Decoded, Enumerator, Pointer
 from inlinetrace.sites.reasons import Unavailable
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from inlinetrace.probe.events import Hit
     from inlinetrace.sites.model import Site
 
+# Names of processes that are kept.
+_KEPT = 1000
 _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
@@ -26,6 +28,9 @@ class Output:
         self._hidden = hidden
         self._seconds = (-1, "")
         self._places: dict[int, tuple[Site, str]] = {}
+        self._json_places: dict[int, tuple[Site, int, str, str]] = {}
+        self._commands: dict[str, str] = {}
+        self._labels = _Labels()
 
     def line(self, hit: Hit, process: int | None) -> str:
         """``17:02:41.123456 cat/4242 [001] vfs_llseek(file=0xffff8881, whence=0) ksys_lseek+0x4f``."""
@@ -69,46 +74,77 @@ class Output:
 
     def json(self, hit: Hit, process: int | None) -> str:
         """One object on one line; the keys are a contract and only grow."""
-        site = hit.site
-        arguments: dict[str, Any] = {}
-        unavailable: dict[str, str] = {}
-        doubts: dict[str, str] = {}
-        for label, value in hit.values.items():
+        # Millions of lines come from few sites: what is the same in all of them is encoded once.
+        time_, cpu, thread, command, site, bias, values, doubts = hit
+        known = self._json_places.get(id(site))
+        if known is None or known[1] != bias:
+            known = self._json_places[id(site)] = (site, bias, *_constant(site, bias))
+        name = self._commands.get(command)
+        if name is None:
+            if len(self._commands) >= _KEPT:
+                self._commands.clear()
+            name = self._commands[command] = _ENCODE(command)
+        arguments: list[str] = []
+        missing: list[str] = []
+        for label, value in values.items():
             if label in self._hidden:
                 continue
-            if isinstance(value, Unavailable):
-                unavailable[label] = value.reason.value
-                continue
-            arguments[label] = plain(value)
-            doubt = hit.doubts.get(label)
-            if doubt is not None:
-                doubts[label] = doubt.value
-        inlined_into = [frame[0] for frame in site.chain]
-        if site.container is not None:
-            inlined_into.append(site.container)
-        row = {
-            "time": (hit.time + self._epoch) // 1000 / 1e6,
-            "cpu": hit.cpu,
-            "pid": process,
-            "tid": hit.thread,
-            "comm": hit.command,
-            "function": site.function,
-            "address": hex(site.address + hit.load_bias),
-            "symbol": site.symbol,
-            "symbol_offset": site.symbol_offset,
-            "inlined": site.inlined,
-            "args": arguments,
-            "unavailable": unavailable,
-            "inlined_into": inlined_into,
-            "call": None if site.call is None else {"file": site.call.file, "line": site.call.line},
-            "module": site.module,
-        }
+            kind = type(value)
+            if kind is int:
+                arguments.append(f"{self._labels[label]}: {value}")
+            elif kind is Pointer:
+                arguments.append(f'{self._labels[label]}: "{value:#x}"')
+            elif isinstance(value, Unavailable):
+                missing.append(f'{self._labels[label]}: "{value.reason.value}"')
+            else:
+                arguments.append(f"{self._labels[label]}: {_ENCODE(plain(value))}")
+        end = known[3]
         if doubts:
-            row["doubt"] = doubts
-        return _ENCODE(row)
+            shown = {
+                label: doubt.value
+                for label, doubt in doubts.items()
+                if label not in self._hidden and not isinstance(values[label], Unavailable)
+            }
+            if shown:
+                end = f'{end[:-1]}, "doubt": {_ENCODE(shown)}}}'
+        micro = (time_ + self._epoch) // 1000
+        pid = "null" if process is None else process
+        return (
+            f'{{"time": {micro // 1_000_000}.{micro % 1_000_000:06d}, "cpu": {cpu}, "pid": {pid}, "tid": {thread}, '
+            f'"comm": {name}, {known[2]}, "args": {{{", ".join(arguments)}}}, "unavailable": '
+            f"{{{', '.join(missing)}}}, {end}"
+        )
 
 
-def plain(value: Decoded) -> Any:
+def _constant(site: Site, bias: int) -> tuple[str, str]:
+    """The parts of a line that are the same for all hits of a site, before and behind the values."""
+    inlined_into = [frame[0] for frame in site.chain]
+    if site.container is not None:
+        inlined_into.append(site.container)
+    before = {
+        "function": site.function,
+        "address": hex(site.address + bias),
+        "symbol": site.symbol,
+        "symbol_offset": site.symbol_offset,
+        "inlined": site.inlined,
+    }
+    behind = {
+        "inlined_into": inlined_into,
+        "call": None if site.call is None else {"file": site.call.file, "line": site.call.line},
+        "module": site.module,
+    }
+    return _ENCODE(before)[1:-1], _ENCODE(behind)[1:]
+
+
+class _Labels(dict[str, str]):
+    """Labels as JSON, encoded once."""
+
+    def __missing__(self, label: str) -> str:
+        text = self[label] = _ENCODE(label)
+        return text
+
+
+def plain(value: Decoded) -> object:
     """A value as JSON has it: pointers as hexadecimal strings, what is no number as null."""
     if isinstance(value, Pointer):
         return hex(value)

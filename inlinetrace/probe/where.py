@@ -4,9 +4,9 @@
 >>> condition.references                     # what has to be fetched for it
 >>> condition.holds(hit.values)
 
-Comparisons are ``== != < <= > >=`` between arguments, numbers, texts in quotes and names of enumerators; ``&``
-masks bits (``flags & 0x40`` alone, or compared); ``and or not`` (also ``&& || !``) and brackets join them. What is unavailable
-is neither true nor false: a hit matches only if the whole is true whatever the missing value may be.
+Comparisons are ``== != < <= > >=`` between arguments, numbers, texts in quotes and enumerators; ``&`` masks bits
+(``flags & 0x40`` alone, or compared); ``and or not`` (also ``&& || !``) and brackets join them. What is unavailable is
+neither true nor false: a hit matches only if the whole is true whatever the missing value may be.
 """
 
 from __future__ import annotations
