@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ def compiler(tmp_path: Path) -> Callable[..., Path]:
         source = tmp_path / f"{name}.c"
         source.write_text(text)
         output = tmp_path / name
-        subprocess.run([command, "-g", *(options or ("-O2",)), str(source), "-o", str(output)], check=True)
+        subprocess.run([command, "-g", str(source), *(options or ("-O2",)), "-o", str(output)], check=True)
         return output
 
     return build
@@ -73,8 +74,19 @@ def _before_program(arguments: tuple[str, ...]) -> list[str]:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``inlinetrace probe`` to its end."""
+    """Run ``inlinetrace probe`` to its end. A trace that takes too long is asked to end, never killed: it detaches."""
     environment = {**os.environ, "LC_ALL": "C"}
-    return subprocess.run(
-        command("probe", *arguments), capture_output=True, text=True, check=False, timeout=120, env=environment
-    )
+    with subprocess.Popen(
+        command("probe", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=180)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate()
+            pytest.fail(f"took too long: {errors}")
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
