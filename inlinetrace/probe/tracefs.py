@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class TracefsBackend:
         self._page_layout = (8, 8, 16)
         self._known: list[groups.Descriptor] = []
         self.events: list[Event] = []
+        self.attach_seconds = 0.0
+        """From the first definition to the last event enabled."""
 
     @property
     def group(self) -> str | None:
@@ -145,13 +148,16 @@ class TracefsBackend:
             self._set_option("event-fork")
             host.write(f"{instance}/set_event_pid", " ".join(map(str, pids)) + "\n")
         self._read_page_layout()
-        refused = self._define()
-        for event in self.events:
-            self._read_format(event)
         for number in cpus:
             path = f"{instance}/per_cpu/cpu{number}/trace_pipe_raw"
             self._cpus.append(_Cpu(number, host.open(path, os.O_RDONLY | os.O_NONBLOCK), []))
-        return refused + self._enable()
+        begin = time.monotonic()
+        refused = self._define()
+        for event in self.events:
+            self._read_format(event)
+        refused += self._enable()
+        self.attach_seconds = time.monotonic() - begin
+        return refused
 
     def _set_option(self, name: str) -> None:
         path = f"{self._instance}/options/{name}"

@@ -7,13 +7,13 @@ QUEUE = r"""
 struct dev { int id; char name[16]; struct dev *next; };
 enum color { RED, GREEN = 7, BLUE = -2 };
 struct queue { long len; struct dev *dev; unsigned a : 3, b : 5; int c : 7; enum color color; short row[4];
-	       const char *label; union { int x; unsigned char y[4]; }; struct { long in; } inner; _Bool on; };
+    const char *label; union { int x; unsigned char y[4]; }; struct { long in; } inner; _Bool on; };
 volatile long sink;
 static inline __attribute__((always_inline)) void push(struct queue *queue, int number, const char *what)
 {
-	sink += queue->len + number;
-	if (what)
-		sink += strlen(what);
+    sink += queue->len + number;
+    if (what)
+        sink += strlen(what);
 }
 __attribute__((noinline)) void work(struct queue *queue, int number, const char *what) { push(queue, number, what); }
 struct dev lo = { 1, "lo", 0 }, eth = { 42, "eth0", &lo };
@@ -21,11 +21,11 @@ struct queue full = { 5, &eth, 3, 9, -7, GREEN, { 1, -2, 3, 4 }, "label", { 0x04
 struct queue bare = { 6, 0, 1, 2, 3, BLUE, { 0 }, 0, { 0 }, { -1 }, 0 };
 int main(int argc, char **argv)
 {
-	work(&full, argc > 1 ? atoi(argv[1]) : -1, "one");
-	work(&bare, 2, 0);
-	work(&full, 3, argv[0]);
-	puts("done");
-	return 0;
+    work(&full, argc > 1 ? atoi(argv[1]) : -1, "one");
+    work(&bare, 2, 0);
+    work(&full, 3, argv[0]);
+    puts("done");
+    return 0;
 }
 """
 
@@ -38,23 +38,23 @@ static inline __attribute__((always_inline)) void serve(int who, long number) { 
 __attribute__((noinline)) void answer(int who, long number) { serve(who, number); }
 static void *work(void *unused)
 {
-	char byte;
-	while (read(0, &byte, 1) == 1) {
-		answer(getpid(), byte);
-		if (write(1, &byte, 1) != 1)
-			break;
-	}
-	return unused;
+    char byte;
+    while (read(0, &byte, 1) == 1) {
+        answer(getpid(), byte);
+        if (write(1, &byte, 1) != 1)
+            break;
+    }
+    return unused;
 }
 int main(void)
 {
-	pthread_t thread;
-	char ready = 'r';
-	pthread_create(&thread, 0, work, 0);
-	if (write(1, &ready, 1) != 1)
-		return 1;
-	pthread_join(thread, 0);
-	return 0;
+    pthread_t thread;
+    char ready = 'r';
+    pthread_create(&thread, 0, work, 0);
+    if (write(1, &ready, 1) != 1)
+        return 1;
+    pthread_join(thread, 0);
+    return 0;
 }
 """
 """Answers each byte on stdin, in a second thread, after saying that it is ready; idle in between."""
@@ -70,9 +70,9 @@ USER = r"""
 void tally(int who, long number);
 int main(int argc, char **argv)
 {
-	for (int i = 0; i < atoi(argv[1]); i++)
-		tally(atoi(argv[2]), i);
-	return 0;
+    for (int i = 0; i < atoi(argv[1]); i++)
+        tally(atoi(argv[2]), i);
+    return 0;
 }
 """
 
@@ -92,12 +92,12 @@ __attribute__((noinline)) void step(struct node *node) { visit(node); }
 struct node last = { 33, 0 }, first = { 0x1122334455667788, &last }, zero = { 0, 0 }, before = { 1, &zero };
 int main(void)
 {
-	step(&first);
-	step(&last);
-	step(0);
-	step((struct node *)16);
-	step(&before);
-	step(&first);
-	return 0;
+    step(&first);
+    step(&last);
+    step(0);
+    step((struct node *)16);
+    step(&before);
+    step(&first);
+    return 0;
 }
 """

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -269,14 +268,13 @@ def test_signals_end_a_trace_cleanly(number: signal.Signals, compiler: Compiler)
 
 def test_two_traces_of_one_program_at_once(compiler: Compiler) -> None:
     program = str(compiler(SERVER, "-O2", "-pthread"))
-    with server(Path(program)) as ask:
-        with tracing("serve", "--json", "--args", "-x", program) as one:
-            ask(b"1")
-            with tracing("serve", "--json", "--args", "-x", program) as two:
-                ask(b"2")
-                second = end(two)
-            ask(b"3")
-            first = end(one)
+    with server(Path(program)) as ask, tracing("serve", "--json", "--args", "-x", program) as one:
+        ask(b"1")
+        with tracing("serve", "--json", "--args", "-x", program) as two:
+            ask(b"2")
+            second = end(two)
+        ask(b"3")
+        first = end(one)
     assert values(first, "number") == list(b"123")
     assert values(second, "number") == list(b"2")
 

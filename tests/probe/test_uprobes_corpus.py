@@ -11,19 +11,15 @@ import pytest
 
 from inlinetrace.probe.child import Child
 from inlinetrace.probe.events import Decoder, Hit
-from inlinetrace.probe.fetch import Place
-from inlinetrace.probe.plan import Plan, make_plan
-from inlinetrace.probe.refusals import program_check
+from inlinetrace.probe.plan import Plan
 from inlinetrace.probe.session import Limits, Session
 from inlinetrace.probe.tracefs import TracefsBackend
-from inlinetrace.probe.types import Types
-from inlinetrace.sites.model import Site
 from inlinetrace.sites.reasons import Mark, Reason, Unavailable
-from inlinetrace.target import open_image
 from inlinetrace.target.host import Host
 from tests.cases.runner import CASES, MEMBERS, CaseRun, build_case, contradictions
 from tests.cases.runner import Hit as CaseHit
 from tests.oracle.compilers import DWARF_VERSIONS, LEVELS, Configuration, detect
+from tests.probe.planning import plan_program
 
 pytestmark = [pytest.mark.compiled, pytest.mark.uprobes]
 
@@ -37,30 +33,13 @@ def matrix() -> Iterator[Configuration]:
 
 def live(binary: Path) -> CaseRun:
     """Trace one execution with uprobes."""
-    image = open_image(str(binary))
-    machine = image.debug.machine
-    types = Types(image.dwarf.dies, machine)
+    plan, types, image = plan_program(binary, strings=True)
     sites = [site for site in image.sites() if Mark.TRANSPARENT not in site.marks]
-
-    def place(site: Site) -> Place:
-        offset = image.program.file_offset(site.address) or 0
-        return Place(
-            machine, lambda address, relocated: f"@+{offset + address - site.address}" if relocated else f"@{address}"
-        )
-
-    inlined = [site for site in sites if site.inlined]
-    plan = make_plan(
-        inlined,
-        None,
-        target=str(binary),
-        kernel=False,
-        types=types,
-        place=place,
-        offset=image.program.file_offset,
-        check=program_check(image),
-        everything=True,
-        strings=True,
-    )
+    inlined = {id(probe) for probe in plan.probes if any(hit.site.inlined for hit in probe.hits)}
+    for event in plan.events:
+        event.probes = [probe for probe in event.probes if id(probe) in inlined]
+        for probe in event.probes:
+            probe.hits = tuple(hit for hit in probe.hits if hit.site.inlined)
     hits: list[CaseHit] = []
     host = Host()
     program = os.open(binary, os.O_RDONLY | os.O_CLOEXEC)
