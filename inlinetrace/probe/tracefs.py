@@ -179,14 +179,12 @@ class TracefsBackend:
         refused: list[Refused] = []
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
-        descriptor = self._host.open(self._definitions, os.O_WRONLY | os.O_APPEND)
-        try:
+        with self._host.writer(self._definitions) as write:
             for event in self._plan.events:
                 accepted = []
                 for probe in event.probes:
-                    line = definition(self._plan, event, probe, self._group, target)
                     try:
-                        os.write(descriptor, line.encode() + b"\n")
+                        write(definition(self._plan, event, probe, self._group, target) + "\n")
                     except OSError as error:
                         detail = self._reason(error)
                         refused += [Refused(hit.site, Refusal.REJECTED, detail) for hit in probe.hits]
@@ -194,8 +192,6 @@ class TracefsBackend:
                         accepted.append(probe)
                 if accepted:
                     self.events.append(Event(event.name, event.types, accepted))
-        finally:
-            os.close(descriptor)
         return refused
 
     def _reason(self, error: OSError) -> str:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from inlinetrace.errors import NotPermittedError
 
@@ -58,6 +59,19 @@ class Host:
             os.write(descriptor, text.encode("utf-8", "surrogateescape"))
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def writer(self, path: str) -> Iterator[Callable[[str], None]]:
+        """A file opened once for many writes behind its end, each in one call: definitions of events."""
+        descriptor = os.open(self.path(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            yield lambda text: self._write_whole(descriptor, text)
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _write_whole(descriptor: int, text: str) -> None:
+        os.write(descriptor, text.encode("utf-8", "surrogateescape"))
 
     def create(self, path: str, text: str) -> None:
         """Write a file of our own, which comes into being whole; its directory is made if need be."""
