@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     selection = image.select(patterns, inside=bool(args.inside))
     missing = _missing(image, patterns)
     summary = Summary(not args.inside)
-    renderer = Renderer(image.debug.machine)
+    renderer = Renderer(image.debug.machine, image.name_address)
     write = sys.stdout.write
     rows = image.reader.by_address(selection.rows)
     for site in keep(summary.seen(image.reader.build(rows)), args):
@@ -158,7 +158,7 @@ class Summary:
     def __init__(self, by_function: bool) -> None:
         self._by_function = by_function
         self._counts: dict[str, list[int]] = {}
-        self._addresses: dict[str, set[int]] = {}
+        self._addresses: dict[str, set[tuple[str | None, int]]] = {}
         self._clang = 0
         self._transparent = 0
         self._shown = 0
@@ -178,7 +178,7 @@ class Summary:
             counts[0] += 1
             return
         counts[1] += 1
-        self._addresses.setdefault(site.function, set()).add(site.address)
+        self._addresses.setdefault(site.function, set()).add((site.section, site.address))
         if site.compiler is not Compiler.GCC:
             self._clang += 1
         for parameter in site.parameters:

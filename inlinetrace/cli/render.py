@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from inlinetrace.sites.location import Location
@@ -36,10 +37,14 @@ def declare(type_text: str, name: str) -> str:
 
 
 class Renderer:
-    """Renders the sites of one machine; equal locations and types are rendered once."""
+    """Renders the sites of one machine; equal locations and types are rendered once.
 
-    def __init__(self, machine: Machine) -> None:
+    ``name_address`` says what people call an address of the program's data.
+    """
+
+    def __init__(self, machine: Machine, name_address: Callable[[int], str] = hex) -> None:
         self.machine = machine
+        self._name_address = name_address
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
 
@@ -48,7 +53,10 @@ class Renderer:
         key = (id(location), type_.signed)
         known = self._texts.get(key)
         if known is None:
-            known = self._texts[key] = (location.text(self.machine, signed=type_.signed), location)
+            known = self._texts[key] = (
+                location.text(self.machine, signed=type_.signed, name_address=self._name_address),
+                location,
+            )
         return known[0]
 
     def parameter(self, parameter: Parameter, verbose: bool) -> str:

@@ -345,6 +345,9 @@ cdef void decode_at(const uint8_t* code, uint64_t available, Instruction* out) n
         immediate = 1
         kind = KIND_JUMP
     elif entry == IT_REL32:
+        # With an operand-size prefix Intel reads four bytes and AMD two: no length is right everywhere.
+        if operand_size and not wide:
+            return
         immediate = 4
         kind = KIND_CALL if opcode == 0xe8 and map_number == 0 else KIND_JUMP
     at += immediate
@@ -612,7 +615,7 @@ def patch_jumps(
     """Resolve the jumps whose displacement has a relocation; returns new sources and targets.
 
     Jumps ascend by source and span [source, end); ``places`` ascend. A jump with a place in it goes to
-    base + value - place, or is left out where the symbol is not ``inside`` this code.
+    base + value - place, or is left out where ``inside`` is 0: its symbol is not in this file.
     """
     cdef uint64_t count = len(sources)
     new_sources = array("Q", sources)

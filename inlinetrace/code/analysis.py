@@ -4,8 +4,8 @@
 >>> code.is_boundary(address)                # True, False, or None: not certain
 >>> code.is_jump_target(address), code.jump_sources(address)
 
-A location that is right when control falls into a place may be wrong when control jumps to it, so users of locations ask
-``is_jump_target``; who plants a probe asks ``is_boundary`` first. Calls are not jumps.
+A location that is right when control falls into a place may be wrong when control jumps to it, so users of locations
+ask ``is_jump_target``; who plants a probe asks ``is_boundary`` first. Calls are not jumps.
 
 Limits, all of them visible to the caller: bytes that are no instructions make the boundaries around them uncertain
 (``undecoded``, ``is_boundary`` answers None); an indirect jump whose table was not recognised can land anywhere in its
@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from inlinetrace.code import _x86
@@ -41,7 +42,7 @@ _ADDENDS_IN_PLACE = ("i686", "arm")
 
 @dataclass(frozen=True, slots=True)
 class Relocations:
-    """Relocations of relocatable code: addresses of the patched places, symbol value + addend, 1 if within this code."""
+    """Relocations of relocatable code: patched places (addresses), symbol + addend, 1 if the symbol has a section."""
 
     places: array[int]
     values: array[int]
@@ -62,6 +63,11 @@ class Jumps:
         """Yield (source, target)."""
         return zip(self.sources, self.targets, strict=True)
 
+    def __contains__(self, target: int) -> bool:
+        """Tell whether a jump goes to ``target``."""
+        at = bisect_left(self.targets, target)
+        return at < len(self.targets) and self.targets[at] == target
+
     def to(self, target: int) -> Sequence[int]:
         """Return the sources of the jumps to ``target``."""
         first = bisect_left(self.targets, target)
@@ -71,10 +77,10 @@ class Jumps:
 class Code:
     """The instructions of ``data``, which is loaded at ``address``.
 
-    ``starts``: addresses where instructions are known to start, functions as a rule. ``read(address, size)`` returns memory
-    of the same program and lets jump tables be followed; it returns fewer bytes where there is nothing. ``relocations``
-    goes with the untouched bytes of a relocatable file. Raises UnsupportedError for a machine whose instructions are
-    not known.
+    ``starts``: addresses where instructions are known to start, functions as a rule. ``read(address, size)`` returns
+    memory of the same program and lets jump tables be followed; it returns fewer bytes where there is nothing.
+    ``relocations`` goes with bytes of a relocatable file that are not relocated. Raises UnsupportedError for a machine
+    whose instructions are not known.
     """
 
     def __init__(
@@ -95,8 +101,10 @@ class Code:
         self._read = read
         self._relocations = relocations
         end = address + len(self.data)
-        self._starts = array("Q", sorted({start for start in starts if address <= start < end}))
-        known = array("Q", [start - address for start in self._starts])
+        self._starts = array("Q", [start for start in starts if address <= start < end])
+        if any(a >= b for a, b in pairwise(self._starts)):
+            self._starts = array("Q", sorted(set(self._starts)))
+        known = array("Q", [start - address for start in self._starts]) if address else self._starts
         self._plain_arm = machine.name == "arm" and not thumb
         self._x86 = machine.name == "x86_64"
         if self._x86:
@@ -110,37 +118,13 @@ class Code:
 
     @classmethod
     def of_section(cls, elf: ElfFile, section: Section) -> Code:
-        """Analyse a section of an ELF file, with its functions, its relocations and its jump tables."""
-        data = elf.raw_data(section)
-        table = elf.symbols()
-        starts = [s.address for s in table.functions() if s.section_index == section.index and s.is_function]
-        relocations = None
-        read = None
-        if elf.relocatable:
-            found = elf.relocations(section)
-            relocations = Relocations(
-                array("Q", [place for place, _, _ in found]),
-                array("Q", [value for _, value, _ in found]),
-                array("B", [target == section.index for _, _, target in found]),
-            )
-        else:
+        """Analyse a section of an ELF file, with its functions, relocations and jump tables.
 
-            def read(address: int, size: int) -> bytes:
-                holder = elf.section_at(address)
-                if holder is None or holder.nobits:
-                    return b""
-                at = address - holder.address
-                return bytes(elf.raw_data(holder)[at : at + size])
+        For more than one section of a file use FileCode, which also knows the jumps between them.
+        """
+        from inlinetrace.code.file import FileCode
 
-        return cls(
-            elf.machine,
-            data,
-            section.address,
-            starts=starts,
-            read=read,
-            relocations=relocations,
-            little_endian=elf.little_endian,
-        )
+        return FileCode(elf).code(section)
 
     @property
     def end(self) -> int:
@@ -194,7 +178,8 @@ class Code:
         """
         if address not in self:
             return False
-        if address in self._starts_set:
+        known = bisect_left(self._starts, address)
+        if known < len(self._starts) and self._starts[known] == address and self._sweep.starts(address - self.address):
             return True
         starts, ends = self._uncertain
         at = bisect_right(starts, address) - 1
@@ -207,22 +192,19 @@ class Code:
         return False
 
     @cached_property
-    def _starts_set(self) -> frozenset[int]:
-        return frozenset(self._starts)
-
-    @cached_property
     def _direct(self) -> tuple[array[int], array[int]]:
         sweep = self._sweep
         if self._relocations is None:
             return sweep.sources, sweep.targets
         r = self._relocations
+        return _x86.patch_jumps(sweep.sources, sweep.ends, sweep.targets, self._bases, r.places, r.values, r.inside)
+
+    @property
+    def _bases(self) -> array[int]:
+        """What symbol value + addend - place is added to, for each direct jump, to make its target."""
         if self._x86:
-            bases = sweep.ends
-        elif self.machine.name in _ADDENDS_IN_PLACE:
-            bases = sweep.targets
-        else:
-            bases = sweep.sources
-        return _x86.patch_jumps(sweep.sources, sweep.ends, sweep.targets, bases, r.places, r.values, r.inside)
+            return self._sweep.ends
+        return self._sweep.targets if self.machine.name in _ADDENDS_IN_PLACE else self._sweep.sources
 
     @cached_property
     def indirect_jumps(self) -> tuple[IndirectJump, ...]:
@@ -233,7 +215,8 @@ class Code:
         return resolve(self.data, self.address, addresses, self._sweep, self._read, self._starts)
 
     @cached_property
-    def _jumps(self) -> Jumps:
+    def unsorted_jumps(self) -> tuple[array[int], array[int]]:
+        """The sources and targets of ``jumps``, in any order."""
         sources, targets = self._direct
         tables = [jump for jump in self.indirect_jumps if jump.targets]
         if tables:
@@ -241,25 +224,25 @@ class Code:
             for jump in tables:
                 sources.extend([jump.address] * len(jump.targets))
                 targets.extend(jump.targets)
-        return Jumps(*_x86.sort_by_target(sources, targets))
-
-    def jumps(self) -> Jumps:
-        """Return all jumps whose targets are known, direct ones and those of jump tables."""
-        return self._jumps
+        return sources, targets
 
     @cached_property
-    def jumps_by_source(self) -> Jumps:
-        """The same jumps, sorted by source and then by target."""
-        return Jumps(*reversed(_x86.sort_by_target(self._jumps.targets, self._jumps.sources)))
+    def _jumps(self) -> Jumps:
+        return Jumps(*_x86.sort_by_target(*self.unsorted_jumps))
+
+    def jumps(self) -> Jumps:
+        """Return all jumps of this code whose targets are known, direct ones and those of jump tables."""
+        return self._jumps
 
     def is_jump_target(self, address: int) -> bool:
-        """Tell whether a known jump goes to ``address``; see ``has_indirect_jump`` for what is not known."""
-        targets = self._jumps.targets
-        at = bisect_left(targets, address)
-        return at < len(targets) and targets[at] == address
+        """Tell whether a known jump of this code goes to ``address``.
+
+        FileCode knows the jumps from other sections; see ``has_indirect_jump`` for what is not known.
+        """
+        return address in self._jumps
 
     def jump_sources(self, address: int) -> Sequence[int]:
-        """Return the addresses of the jumps that go to ``address``, ascending."""
+        """Return the addresses of the jumps in this code that go to ``address``, ascending."""
         return self._jumps.to(address)
 
     @cached_property

@@ -1,8 +1,8 @@
 """The sweep for machines other than x86-64, by capstone.
 
-Same result as the compiled decoder of x86-64: where instructions start, where direct jumps go, which jumps are indirect,
-and which stretches are no instructions. Calls are not jumps. Capstone reports branch targets as text in the short form
-that is fast enough for whole sections; the tables here say which mnemonics are jumps.
+Same result as the compiled decoder of x86-64: where instructions start, where direct jumps go, which jumps are
+indirect, and which stretches are no instructions. Calls are not jumps. Capstone reports branch targets as text in the
+short form that is fast enough for whole sections; the tables here say which mnemonics are jumps.
 """
 
 from __future__ import annotations

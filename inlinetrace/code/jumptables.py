@@ -16,6 +16,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 MAX_ENTRIES = 4096
@@ -113,7 +114,7 @@ class _Finder:
 
     def _least_entries(self, before: list[_Decoded | None]) -> int:
         """The number of entries that the bounds check promises, 0 if there is none."""
-        for guard, check in zip(before, before[1:], strict=False):
+        for guard, check in pairwise(before):
             if guard is None or check is None:
                 continue
             above = guard.opcode == 0x77 or (guard.opcode == 0x0F and guard.rest[0] == 0x87)

@@ -11,10 +11,7 @@ class FrameTable:
     """The call frame information of one section.
 
     ``address`` is the section's own address (sh_addr), which pc-relative pointers need; ``text_address`` and
-    ``data_address`` are the bases of textrel and datarel pointers. ``sections`` is for relocatable objects, whose
-    functions all lie in sections that begin at 0: two arrays of equal length, the offsets in this section of the
-    fields that a relocation fills ("Q", sorted) and the index of the section that each of them refers to ("I");
-    a field that is not listed belongs to section 0. The data must have its relocations applied.
+    ``data_address`` are the bases of textrel and datarel pointers. The data must have its relocations applied.
 
     Nothing is read before the first query. Every query raises FormatError, with section and offset, if the table is
     malformed; a malformed program of one function raises at queries of that function only. The functions of a common
@@ -39,31 +36,30 @@ class FrameTable:
         little_endian: bool = True,
         text_address: int | None = None,
         data_address: int | None = None,
-        sections: tuple[Buffer, Buffer] | None = None,
     ) -> None: ...
-    def cfa(self, pc: int, section_index: int = 0) -> tuple[int, int] | bytes | None:
+    def cfa(self, pc: int) -> tuple[int, int] | bytes | None:
         """The CFA at ``pc``: (DWARF register number, offset), or a DWARF expression, or None without a rule."""
-    def register_rule(self, pc: int, register_number: int, section_index: int = 0) -> tuple[int, int | bytes] | None:
+    def register_rule(self, pc: int, register_number: int) -> tuple[int, int | bytes] | None:
         """Kind (RuleKind of the module frames) and operand of a register's rule at ``pc``.
 
         The operand is a number of bytes from the CFA, a register number, an expression, or 0. None where no function
         covers ``pc``.
         """
-    def function_range(self, pc: int, section_index: int = 0) -> tuple[int, int] | None:
+    def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end (exclusive) of the function, or part of one, that covers ``pc``."""
-    def return_register(self, pc: int, section_index: int = 0) -> int | None:
+    def return_register(self, pc: int) -> int | None:
         """The column of the return address at ``pc``."""
-    def is_signal_frame(self, pc: int, section_index: int = 0) -> bool:
+    def is_signal_frame(self, pc: int) -> bool:
         """Whether the code at ``pc`` is entered by an interrupt or signal (augmentation "S")."""
-    def cfa_many(self, pcs: Buffer, section_index: int = 0) -> tuple[array[int], array[int], array[int]]:
+    def cfa_many(self, pcs: Buffer) -> tuple[array[int], array[int], array[int]]:
         """The CFA at many addresses ("Q" array); sorted ones cost one run of each function's program.
 
         Three arrays as long as ``pcs``: kinds ("B"; 0 no rule, 1 register and offset, 2 expression), registers ("Q")
         and offsets ("q"). An expression's bytes begin at the offset, counted from the start of the section, and their
         number stands in the place of the register.
         """
-    def functions(self) -> list[tuple[int, int, int]]:
-        """(section index, start, end) of every function, in this order."""
+    def functions(self) -> list[tuple[int, int]]:
+        """(start, end) of every function, in this order."""
     @property
     def skipped(self) -> int:
         """Functions that were left out (see the class)."""

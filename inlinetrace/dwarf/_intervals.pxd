@@ -5,22 +5,20 @@ Where intervals overlap, the one with the greatest start counts (the last of sev
 of dropped functions begins at address 0 and must not hide real code. A damaged table can have any number of overlaps;
 the segments are at most twice as many as the intervals, and time is linear after sorting.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
 cdef struct Interval:
     uint64_t low
     uint64_t high        # exclusive
     uint64_t index       # of the owner's record
-    uint32_t section
 
 cdef inline Interval* make_segments(const Interval* intervals, uint64_t count, uint64_t* n_segments) noexcept nogil:
-    """Segments of ``intervals``, which are sorted by section and start; to be freed. NULL: no memory."""
+    """Segments of ``intervals``, which are sorted by start; to be freed. NULL: no memory."""
     cdef Interval* segments = <Interval*>malloc((2 * count + 1) * sizeof(Interval))
     cdef uint64_t* open_ones = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
     cdef uint64_t i, depth = 0, at = 0, end, n = 0
     cdef const Interval* top
-    cdef bint same_section
     if segments == NULL or open_ones == NULL:
         free(segments)
         free(open_ones)
@@ -33,9 +31,8 @@ cdef inline Interval* make_segments(const Interval* intervals, uint64_t count, u
             if top.high <= at:
                 depth -= 1
                 continue
-            same_section = i < count and top.section == intervals[i].section
             end = top.high
-            if same_section and intervals[i].low < end:
+            if i < count and intervals[i].low < end:
                 end = intervals[i].low
             if at < end:
                 segments[n] = top[0]
@@ -54,20 +51,18 @@ cdef inline Interval* make_segments(const Interval* intervals, uint64_t count, u
     n_segments[0] = n
     return segments
 
-cdef inline const Interval* find_segment(const Interval* segments, uint64_t count, uint32_t section,
-                                         uint64_t address) noexcept nogil:
+cdef inline const Interval* find_segment(const Interval* segments, uint64_t count, uint64_t address) noexcept nogil:
     """The segment that contains the address; NULL if there is none."""
     cdef uint64_t low = 0, high = count, middle
     while low < high:
         middle = (low + high) >> 1
-        if segments[middle].section < section or (
-                segments[middle].section == section and segments[middle].low <= address):
+        if segments[middle].low <= address:
             low = middle + 1
         else:
             high = middle
     if low == 0:
         return NULL
     low -= 1
-    if segments[low].section == section and address < segments[low].high:
+    if address < segments[low].high:
         return &segments[low]
     return NULL

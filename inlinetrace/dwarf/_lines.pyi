@@ -11,8 +11,7 @@ class LineProgram:
     """The line table of the unit at ``offset`` of .debug_line (what DW_AT_stmt_list says).
 
     ``address_size`` counts for versions before 5. ``line_str``, ``strings`` and ``string_offsets`` are the sections
-    .debug_line_str, .debug_str and .debug_str_offsets, needed for the names of version 5. ``sections`` is for
-    relocatable objects, as for FrameTable: offsets of the operands of DW_LNE_set_address and the section of each.
+    .debug_line_str, .debug_str and .debug_str_offsets, needed for the names of version 5.
 
     The header is read at once: FormatError, or UnsupportedError for an unknown version. Rows are decoded at the first
     query or by ``decode``, without the GIL; a malformed program raises FormatError then.
@@ -48,20 +47,19 @@ class LineProgram:
         strings: Buffer | None = None,
         string_offsets: Buffer | None = None,
         string_offsets_base: int = 0,
-        sections: tuple[Buffer, Buffer] | None = None,
     ) -> None: ...
     def decode(self) -> None:
         """Decode the rows now, for a thread that wants to do so; does nothing the second time."""
-    def has_row(self, address: int, view: int = 0, section_index: int = 0) -> bool:
+    def has_row(self, address: int, view: int = 0) -> bool:
         """Whether there is a row with this address and view; the row that ends a sequence is none."""
-    def next_row(self, address: int, section_index: int = 0) -> int | None:
+    def next_row(self, address: int) -> int | None:
         """Address of the first row after ``address``, within the sequence that ``find`` takes.
 
         None if no sequence contains ``address``, or only the end of the sequence follows.
         """
-    def first_row_at_or_after(self, address: int, section_index: int = 0) -> int | None:
+    def first_row_at_or_after(self, address: int) -> int | None:
         """Address of the first row at or after ``address``, in any sequence; None if there is none."""
-    def find(self, address: int, section_index: int = 0) -> tuple[int, int, int] | None:
+    def find(self, address: int) -> tuple[int, int, int] | None:
         """(file number, line, column) of the instruction at ``address``; None outside of all sequences."""
     @property
     def rows(self) -> tuple[array[int], array[int], array[int], array[int], array[int], array[int]]:
@@ -70,8 +68,8 @@ class LineProgram:
         address ("Q"), view, line, column, file number ("I" each) and flags ("B"; RowFlag of the module lines).
         """
     @property
-    def sequences(self) -> list[tuple[int, int, int]]:
-        """(section index, first address, last address) of every stretch of ascending rows, in this order."""
+    def sequences(self) -> list[tuple[int, int]]:
+        """(first address, last address) of every stretch of ascending rows, in this order."""
     def file_name(self, index: int) -> str | None:
         """Path of a file by its number: from 0 in version 5, from 1 before; None if there is no such file.
 

@@ -6,21 +6,19 @@ DW_AT_GNU_entry_view) refer to. Rows are decoded at the first query, file names 
 """
 from array import array
 
-from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort, realloc
-from libc.string cimport memchr, memset
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport (
-    ERR_END, ERR_NONE, ERR_SIZE, ERR_STRING, Cursor, error_text, fail, has, make_cursor, read_sleb, read_u8, read_u32,
-    read_u64, read_uint, read_uleb, skip, skip_leb, skip_string,
+    ERR_NONE, Cursor, has, make_cursor, read_sleb, read_u8, read_u32, read_u64, read_uint, read_uleb, skip, skip_leb,
+    skip_string,
 )
-from inlinetrace.dwarf._intervals cimport Interval, find_segment, make_segments
-from inlinetrace.errors import FormatError, UnsupportedError
-
-cdef enum:
-    NO_MEMORY = 100
-    BAD_FORM = 101
-    EMPTY_FORMAT = 102
+from inlinetrace.dwarf._intervals cimport Interval, find_segment
+from inlinetrace.dwarf._line_rows cimport (
+    BAD_FORM, EMPTY_FORMAT, FLAG_END_SEQUENCE, NO_MEMORY, LineRow, LineRows, RowKey, Run, compare_keys, line_error,
+)
+from inlinetrace.errors import FormatError
 
 cdef enum:
     INLINE_STRING = 1
@@ -51,347 +49,41 @@ cdef enum:
     FORM_STRX4 = 0x28
 
 
-cdef str _line_error(int error):
-    if error == BAD_FORM:
-        return "a file or directory entry has a form that is not allowed there"
-    if error == EMPTY_FORMAT:
-        return "a file or directory table has entries without content"
-    return error_text(error)
-
-
-cdef int _compare_runs(const void* a, const void* b) noexcept nogil:
-    cdef const Run* x = <const Run*>a
-    cdef const Run* y = <const Run*>b
-    if x.section != y.section:
-        return -1 if x.section < y.section else 1
-    if x.low != y.low:
-        return -1 if x.low < y.low else 1
-    if x.first != y.first:
-        return -1 if x.first < y.first else 1
-    return 0
-
-
-cdef class LineProgram:
+cdef class LineProgram(LineRows):
     """The line table of one unit (see the stub for the interface)."""
 
     def __cinit__(self):
-        memset(&self._table, 0, sizeof(Decoded))
         self._directories = NULL
         self._files = NULL
 
-    def __init__(self, const uint8_t[::1] data, uint64_t offset, *, str section=".debug_line", path=None,
-                 bint little_endian=True, int address_size=8, comp_dir=None, line_str=None, strings=None,
-                 string_offsets=None, uint64_t string_offsets_base=0, sections=None):
-        cdef Py_ssize_t i
-        if not 1 <= address_size <= 8:
-            raise ValueError(f"address size {address_size}")
-        self._data = data
-        self._start = &data[0] if data.shape[0] else NULL
-        self.section = section
-        self.path = path
-        self.offset = offset
-        self.comp_dir = comp_dir
-        self.address_size = address_size
-        self._swap = little_endian != _host_little()
-        if line_str is not None:
-            self._line_str = line_str
-        if strings is not None:
-            self._strings = strings
-        if string_offsets is not None:
-            self._string_offsets = string_offsets
-        self._string_offsets_base = string_offsets_base
-        if sections is not None:
-            self._field_offsets, self._field_sections = sections
-            if self._field_offsets.shape[0] != self._field_sections.shape[0]:
-                raise ValueError("the offsets and the section indexes differ in number")
-            for i in range(1, self._field_offsets.shape[0]):
-                if self._field_offsets[i - 1] > self._field_offsets[i]:
-                    raise ValueError("the offsets are not sorted")
-        self._read_header()
-
     def __dealloc__(self):
-        _free_decoded(&self._table)
         free(self._directories)
         free(self._files)
 
-    cdef _error(self, str message, uint64_t at):
-        return FormatError(message, path=self.path, section=self.section, offset=at)
-
-    cdef _read_header(self):
-        cdef Cursor c = make_cursor(self._start, self.offset, self._data.shape[0], self._swap)
-        cdef uint64_t length, header_length
-        length = read_u32(&c)
-        self.offset_size = 4
-        if length == 0xffffffff:
-            length = read_u64(&c)
-            self.offset_size = 8
-        if c.error == ERR_NONE and length > c.end - c.pos:
-            c.pos = self.offset
-            fail(&c, ERR_END)
-        if c.error == ERR_NONE:
-            c.end = c.pos + length
-        self.end = c.end
-        self.version = <int>read_uint(&c, 2)
-        if c.error == ERR_NONE and not 2 <= self.version <= 5:
-            raise UnsupportedError(f"line table of version {self.version}: versions 2 to 5 can be read",
-                                   path=self.path, section=self.section, offset=self.offset)
-        if self.version >= 5:
-            self.address_size = read_u8(&c)
-            skip(&c, 1)
-            if c.error == ERR_NONE and not 1 <= self.address_size <= 8:
-                raise self._error(f"line table with addresses of {self.address_size} bytes", self.offset)
-        header_length = read_uint(&c, self.offset_size)
-        if c.error == ERR_NONE and header_length > c.end - c.pos:
-            fail(&c, ERR_END)
-        self._program = c.pos + header_length
-        self._min_instruction_length = read_u8(&c)
-        self._max_operations = read_u8(&c) if self.version >= 4 else 1
-        self._default_is_stmt = read_u8(&c) != 0
-        self._line_base = <int8_t>read_u8(&c)
-        self._line_range = read_u8(&c)
-        self._opcode_base = read_u8(&c)
-        self._lengths = c.pos
-        if self._opcode_base:
-            skip(&c, self._opcode_base - 1)
-        self._tables = c.pos
-        if c.error == ERR_NONE and c.pos > self._program:
-            c.pos = self.offset
-            fail(&c, ERR_END)
-        if c.error != ERR_NONE:
-            raise self._error(_line_error(c.error), c.error_at)
-        if self._line_range == 0 or self._opcode_base == 0 or self._max_operations == 0:
-            raise self._error("a line table's header has a line range, opcode base or operation count of 0", self.offset)
-
-    # ------------------------------------------------------------------- rows
-
-    cpdef decode(self):
-        cdef Decoded table
-        cdef uint64_t error_at = 0
-        cdef int error
-        if self._decoded:
-            return
-        with nogil:
-            memset(&table, 0, sizeof(Decoded))
-            error = self._read_program(&table, &error_at)
-            if error == ERR_NONE:
-                error = _sort(&table)
-        if error != ERR_NONE:
-            _free_decoded(&table)
-            if error == NO_MEMORY:
-                raise MemoryError
-            raise self._error(_line_error(error), error_at)
-        # Another thread may have been faster while this one was without the GIL.
-        if self._decoded:
-            _free_decoded(&table)
-            return
-        self._table = table
-        self._decoded = True
-
-    cdef int _read_program(self, Decoded* out, uint64_t* error_at) noexcept nogil:
-        """All rows and runs of the program (DWARF 5, section 6.2.5)."""
-        cdef Cursor c = make_cursor(self._start, self._program, self.end, self._swap)
-        cdef uint64_t mask = 0xffffffffffffffff if self.address_size >= 8 else (<uint64_t>1 << (8 * self.address_size)) - 1
-        cdef uint64_t address_steps[256]
-        cdef int line_steps[256]
-        cdef LineRow* rows = NULL
-        cdef LineRow* row
-        cdef uint64_t n_rows = 0, capacity = 0
-        cdef uint64_t address = 0, last_address = 0, number, steps, length, next_pos
-        cdef uint32_t view = 0, last_view = 0, line = 1, column = 0, file = 1, section = 0, last_section = 0
-        cdef uint32_t op_index = 0
-        cdef uint32_t default_flags = FLAG_IS_STMT if self._default_is_stmt else 0
-        cdef uint32_t flags = default_flags, emitted
-        cdef uint64_t min_length = self._min_instruction_length
-        cdef uint32_t max_operations = self._max_operations
-        cdef uint8_t opcode_base = self._opcode_base
-        cdef uint8_t opcode, operation
-        cdef bint starts = True
-        cdef int i
-        for i in range(opcode_base, 256):
-            address_steps[i] = <uint64_t>((i - opcode_base) // self._line_range)
-            line_steps[i] = self._line_base + (i - opcode_base) % self._line_range
-            if max_operations == 1:
-                address_steps[i] *= min_length
-        while c.pos < c.end:
-            opcode = c.data[c.pos]
-            c.pos += 1
-            emitted = 0
-            if opcode >= opcode_base:
-                steps = address_steps[opcode]
-                if max_operations != 1:
-                    steps = _advance_operations(steps, min_length, max_operations, &op_index)
-                if steps:
-                    address = (address + steps) & mask
-                    view = 0
-                line += <uint32_t>line_steps[opcode]
-            elif opcode == 1:  # DW_LNS_copy
-                pass
-            elif opcode == 2 or opcode == 8:  # DW_LNS_advance_pc, DW_LNS_const_add_pc
-                if opcode == 2:
-                    number = read_uleb(&c)
-                else:
-                    number = <uint64_t>((255 - opcode_base) // self._line_range)
-                if max_operations == 1:
-                    steps = number * min_length
-                else:
-                    steps = _advance_operations(number, min_length, max_operations, &op_index)
-                if steps:
-                    address = (address + steps) & mask
-                    view = 0
-                continue
-            elif opcode == 3:  # DW_LNS_advance_line
-                line += <uint32_t>read_sleb(&c)
-                continue
-            elif opcode == 4:  # DW_LNS_set_file
-                file = <uint32_t>read_uleb(&c)
-                continue
-            elif opcode == 5:  # DW_LNS_set_column
-                column = <uint32_t>read_uleb(&c)
-                continue
-            elif opcode == 6:  # DW_LNS_negate_stmt
-                flags ^= FLAG_IS_STMT
-                continue
-            elif opcode == 7:  # DW_LNS_set_basic_block
-                flags |= FLAG_BASIC_BLOCK
-                continue
-            elif opcode == 9:  # DW_LNS_fixed_advance_pc
-                # The assembler uses it where it cannot know whether the address moves, so views go on counting.
-                address = (address + read_uint(&c, 2)) & mask
-                op_index = 0
-                continue
-            elif opcode == 10:  # DW_LNS_set_prologue_end
-                flags |= FLAG_PROLOGUE_END
-                continue
-            elif opcode == 11:  # DW_LNS_set_epilogue_begin
-                flags |= FLAG_EPILOGUE_BEGIN
-                continue
-            elif opcode == 12:  # DW_LNS_set_isa
-                skip_leb(&c)
-                continue
-            elif opcode == 0:
-                length = read_uleb(&c)
-                if length == 0:
-                    continue
-                next_pos = c.pos + length
-                if not has(&c, length):
-                    break
-                operation = read_u8(&c)
-                if operation == 2:  # DW_LNE_set_address
-                    if length < 2:
-                        fail(&c, ERR_SIZE)
-                        break
-                    if self._field_offsets is not None:
-                        section = self._section_of(c.pos)
-                    if length > 9:
-                        fail(&c, ERR_SIZE)
-                        break
-                    address = read_uint(&c, <unsigned>(length - 1)) & mask
-                    op_index = 0
-                    view = 0
-                elif operation == 3 and self.version < 5:  # DW_LNE_define_file
-                    if not _append_definition(out, c.pos):
-                        free(rows)
-                        return NO_MEMORY
-                c.pos = next_pos
-                if operation != 1:
-                    continue
-                emitted = FLAG_END_SEQUENCE
-            else:
-                for i in range(c.data[self._lengths + opcode - 1]):
-                    skip_leb(&c)
-                continue
-
-            if n_rows == capacity:
-                # A row takes at least one byte of the program, so this is bounded by the input.
-                capacity = 2 * capacity if capacity else (self.end - self._program) // 3 + 16
-                row = <LineRow*>realloc(rows, capacity * sizeof(LineRow))
-                if row == NULL:
-                    free(rows)
-                    return NO_MEMORY
-                rows = row
-            if (starts or section != last_section or address < last_address
-                    or (address == last_address and view <= last_view)):
-                if not _begin_run(out, rows, n_rows, address, section):
-                    free(rows)
-                    return NO_MEMORY
-                starts = False
-            row = &rows[n_rows]
-            row.address = address
-            row.view = view
-            row.line = line
-            row.column = column
-            row.file = file
-            row.flags = flags | emitted
-            n_rows += 1
-            last_address = address
-            last_view = view
-            last_section = section
-            view += 1
-            flags &= FLAG_IS_STMT
-            if emitted:
-                address = 0
-                op_index = 0
-                view = 0
-                line = 1
-                column = 0
-                file = 1
-                flags = default_flags
-                section = 0
-                starts = True
-        if c.error != ERR_NONE:
-            free(rows)
-            error_at[0] = c.error_at
-            return c.error
-        if n_rows:
-            # Programs are kept; the room that was not needed goes back.
-            row = <LineRow*>realloc(rows, n_rows * sizeof(LineRow))
-            if row != NULL:
-                rows = row
-        out.rows = rows
-        out.n_rows = n_rows
-        if out.n_runs:
-            out.runs[out.n_runs - 1].end = n_rows
-            out.runs[out.n_runs - 1].high = rows[n_rows - 1].address
-        return ERR_NONE
-
-    cdef uint32_t _section_of(self, uint64_t field) noexcept nogil:
-        cdef Py_ssize_t low = 0, middle
-        cdef Py_ssize_t high = self._field_offsets.shape[0]
-        while low < high:
-            middle = (low + high) >> 1
-            if self._field_offsets[middle] < field:
-                low = middle + 1
-            else:
-                high = middle
-        if low < self._field_offsets.shape[0] and self._field_offsets[low] == field:
-            return self._field_sections[low]
-        return 0
-
     # ---------------------------------------------------------------- queries
 
-    cdef uint64_t _runs_up_to(self, uint32_t section, uint64_t address) noexcept nogil:
-        """Number of runs that sort before or begin at (section, address)."""
+    cdef uint64_t _runs_up_to(self, uint64_t address) noexcept nogil:
+        """Number of runs that sort before or begin at (address)."""
         cdef uint64_t low = 0, high = self._table.n_runs, middle
         cdef Run* run
         while low < high:
             middle = (low + high) >> 1
             run = &self._table.runs[middle]
-            if run.section < section or (run.section == section and run.low <= address):
+            if run.low <= address:
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    cdef uint64_t _first_key(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
-        """Index of the first key at or after (section, address, view)."""
+    cdef uint64_t _first_key(self, uint64_t address, uint32_t view) noexcept nogil:
+        """Index of the first key at or after (address, view)."""
         cdef uint64_t low = 0, high = self._table.n_keys, middle
         cdef RowKey wanted
-        wanted.section = section
         wanted.address = address
         wanted.view = view
         while low < high:
             middle = (low + high) >> 1
-            if _compare_keys(&self._table.keys[middle], &wanted) < 0:
+            if compare_keys(&self._table.keys[middle], &wanted) < 0:
                 low = middle + 1
             else:
                 high = middle
@@ -421,18 +113,18 @@ cdef class LineProgram:
                 high = middle
         return low
 
-    cdef bint has_row_at(self, uint32_t section, uint64_t address, uint32_t view) noexcept nogil:
+    cdef bint has_row_at(self, uint64_t address, uint32_t view) noexcept nogil:
         cdef uint64_t i, upto, back
         cdef Run* run
         cdef LineRow* row
         if self._table.keys != NULL:
-            i = self._first_key(section, address, view)
-            return i < self._table.n_keys and self._table.keys[i].section == section and (
-                self._table.keys[i].address == address and self._table.keys[i].view == view)
-        upto = self._runs_up_to(section, address)
+            i = self._first_key(address, view)
+            return (i < self._table.n_keys and self._table.keys[i].address == address
+                    and self._table.keys[i].view == view)
+        upto = self._runs_up_to(address)
         # Without keys only the last two runs can have rows at the address.
         for back in range(1, 3):
-            if upto < back or self._table.runs[upto - back].section != section:
+            if upto < back:
                 return False
             run = &self._table.runs[upto - back]
             i = self._first_in(run, address, view)
@@ -442,9 +134,9 @@ cdef class LineProgram:
                     return True
         return False
 
-    cdef bint next_row_at(self, uint32_t section, uint64_t address, uint64_t* found) noexcept nogil:
+    cdef bint next_row_at(self, uint64_t address, uint64_t* found) noexcept nogil:
         """Address of the first row after address in the sequence that find takes."""
-        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, section, address)
+        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, address)
         cdef LineRow* row
         if segment == NULL:
             return False
@@ -452,45 +144,43 @@ cdef class LineProgram:
         found[0] = row.address
         return not row.flags & FLAG_END_SEQUENCE
 
-    cdef LineRow* row_of(self, uint32_t section, uint64_t address) noexcept nogil:
+    cdef LineRow* row_of(self, uint64_t address) noexcept nogil:
         """The row whose instructions include address; NULL if there is none."""
-        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, section, address)
+        cdef const Interval* segment = find_segment(self._table.segments, self._table.n_segments, address)
         if segment == NULL:
             return NULL
         return &self._table.rows[self._after(&self._table.runs[segment.index], address) - 1]
 
-    def has_row(self, uint64_t address, uint64_t view=0, uint32_t section_index=0):
+    def has_row(self, uint64_t address, uint64_t view=0):
         self.decode()
-        return view <= 0xffffffff and bool(self.has_row_at(section_index, address, <uint32_t>view))
+        return view <= 0xffffffff and bool(self.has_row_at(address, <uint32_t>view))
 
-    def next_row(self, uint64_t address, uint32_t section_index=0):
+    def next_row(self, uint64_t address):
         cdef uint64_t found = 0
         self.decode()
-        return found if self.next_row_at(section_index, address, &found) else None
+        return found if self.next_row_at(address, &found) else None
 
-    def first_row_at_or_after(self, uint64_t address, uint32_t section_index=0):
+    def first_row_at_or_after(self, uint64_t address):
         cdef uint64_t i, at
         cdef Run* run
         self.decode()
         if self._table.keys != NULL:
-            i = self._first_key(section_index, address, 0)
-            if i < self._table.n_keys and self._table.keys[i].section == section_index:
-                return self._table.keys[i].address
-            return None
-        i = self._runs_up_to(section_index, address)
-        if i and self._table.runs[i - 1].section == section_index:
+            i = self._first_key(address, 0)
+            return self._table.keys[i].address if i < self._table.n_keys else None
+        i = self._runs_up_to(address)
+        if i:
             run = &self._table.runs[i - 1]
             at = self._first_in(run, address, 0)
             if at < run.end and not self._table.rows[at].flags & FLAG_END_SEQUENCE:
                 return self._table.rows[at].address
-        if i < self._table.n_runs and self._table.runs[i].section == section_index:
+        if i < self._table.n_runs:
             return self._table.runs[i].low
         return None
 
-    def find(self, uint64_t address, uint32_t section_index=0):
+    def find(self, uint64_t address):
         cdef LineRow* row
         self.decode()
-        row = self.row_of(section_index, address)
+        row = self.row_of(address)
         return None if row == NULL else (row.file, row.line, row.column)
 
     @property
@@ -520,8 +210,7 @@ cdef class LineProgram:
     def sequences(self):
         cdef uint64_t i
         self.decode()
-        return [(self._table.runs[i].section, self._table.runs[i].low, self._table.runs[i].high)
-                for i in range(self._table.n_runs)]
+        return [(self._table.runs[i].low, self._table.runs[i].high) for i in range(self._table.n_runs)]
 
     def __len__(self):
         self.decode()
@@ -564,7 +253,7 @@ cdef class LineProgram:
             free(files)
             if error == NO_MEMORY:
                 raise MemoryError
-            raise self._error(_line_error(error), c.error_at if c.error != ERR_NONE else c.pos)
+            raise self._error(line_error(error), c.error_at if c.error != ERR_NONE else c.pos)
         self._directories = directories
         self._n_directories = n_directories
         self._files = files
@@ -691,7 +380,7 @@ cdef class LineProgram:
         c = make_cursor(&data[0], at, data.shape[0], False)
         skip_string(&c)
         if c.error != ERR_NONE:
-            raise FormatError(_line_error(c.error), path=self.path, section=section, offset=at)
+            raise FormatError(line_error(c.error), path=self.path, section=section, offset=at)
         return bytes(data[at:c.pos - 1]).decode("utf-8", "backslashreplace")
 
     cdef uint64_t _string_offset(self, uint64_t index) except? 0xffffffffffffffff:
@@ -772,51 +461,6 @@ cdef str _relative(str path, str base):
     return path
 
 
-cdef bint _host_little() noexcept:
-    cdef uint32_t one = 1
-    return (<uint8_t*>&one)[0] == 1
-
-
-cdef inline uint64_t _advance_operations(uint64_t operations, uint64_t min_length, uint32_t max_operations,
-                                         uint32_t* op_index) noexcept nogil:
-    """Bytes that the address moves for a number of operations of a VLIW machine (DWARF 5, section 6.2.5.1)."""
-    cdef uint64_t instructions = operations // max_operations
-    cdef uint32_t index = op_index[0] + <uint32_t>(operations % max_operations)
-    op_index[0] = index % max_operations
-    return min_length * (instructions + index // max_operations)
-
-
-cdef bint _append_definition(Decoded* out, uint64_t at) noexcept nogil:
-    cdef uint64_t* grown
-    cdef uint64_t n = out.n_definitions
-    if n & (n - 1) == 0:
-        grown = <uint64_t*>realloc(out.definitions, (2 * n if n else 1) * sizeof(uint64_t))
-        if grown == NULL:
-            return False
-        out.definitions = grown
-    out.definitions[n] = at
-    out.n_definitions += 1
-    return True
-
-
-cdef bint _begin_run(Decoded* out, LineRow* rows, uint64_t row, uint64_t address, uint32_t section) noexcept nogil:
-    cdef Run* grown
-    cdef uint64_t n = out.n_runs
-    if n & (n - 1) == 0:
-        grown = <Run*>realloc(out.runs, (2 * n if n else 1) * sizeof(Run))
-        if grown == NULL:
-            return False
-        out.runs = grown
-    if n:
-        out.runs[n - 1].end = row
-        out.runs[n - 1].high = rows[row - 1].address
-    out.runs[n].low = address
-    out.runs[n].first = row
-    out.runs[n].section = section
-    out.n_runs += 1
-    return True
-
-
 cdef bint _append_old_entry(Cursor* c, Name** names, uint64_t* count, uint64_t* capacity, bint is_file) noexcept nogil:
     """A directory or file entry of versions before 5."""
     cdef Name* name
@@ -837,85 +481,3 @@ cdef bint _append_old_entry(Cursor* c, Name** names, uint64_t* count, uint64_t* 
         skip_leb(c)
     count[0] += 1
     return True
-
-
-cdef int _compare_keys(const void* a, const void* b) noexcept nogil:
-    cdef const RowKey* x = <const RowKey*>a
-    cdef const RowKey* y = <const RowKey*>b
-    if x.section != y.section:
-        return -1 if x.section < y.section else 1
-    if x.address != y.address:
-        return -1 if x.address < y.address else 1
-    if x.view != y.view:
-        return -1 if x.view < y.view else 1
-    return 0
-
-
-cdef inline uint64_t _last_address(Decoded* table, Run* run) noexcept nogil:
-    """Address of the run's last row that does not end the sequence; a run has one."""
-    cdef uint64_t last = run.end - 1
-    if table.rows[last].flags & FLAG_END_SEQUENCE:
-        last -= 1
-    return table.rows[last].address
-
-
-cdef int _sort(Decoded* table) noexcept nogil:
-    """Runs in order of section and start, and what look-ups need; runs without code are dropped."""
-    cdef uint64_t i, k, n = 0, last = 0, before = 0, address
-    cdef Run* runs = table.runs
-    cdef Interval* intervals
-    cdef bint separate = True
-    cdef bint has_before = False
-    for i in range(table.n_runs):
-        if not table.rows[runs[i].first].flags & FLAG_END_SEQUENCE:
-            runs[n] = runs[i]
-            n += 1
-    table.n_runs = n
-    for i in range(1, n):
-        if _compare_runs(&runs[i - 1], &runs[i]) > 0:
-            qsort(runs, n, sizeof(Run), _compare_runs)
-            break
-    intervals = <Interval*>malloc((n + 1) * sizeof(Interval))
-    if intervals == NULL:
-        return NO_MEMORY
-    for i in range(n):
-        intervals[i].low = runs[i].low
-        intervals[i].high = runs[i].high
-        intervals[i].section = runs[i].section
-        intervals[i].index = i
-        address = _last_address(table, &runs[i])
-        if i and runs[i].section == runs[i - 1].section:
-            # Sequences often meet at one address; three or more at one address need the keys.
-            separate = separate and runs[i].low >= last and not (has_before and runs[i].low <= before)
-            before = max(before, last) if has_before else last
-            has_before = True
-            last = address
-        else:
-            has_before = False
-            last = address
-    table.segments = make_segments(intervals, n, &table.n_segments)
-    free(intervals)
-    if table.segments == NULL:
-        return NO_MEMORY
-    if separate:
-        return ERR_NONE
-    table.keys = <RowKey*>malloc((table.n_rows + 1) * sizeof(RowKey))
-    if table.keys == NULL:
-        return NO_MEMORY
-    for i in range(n):
-        for k in range(runs[i].first, runs[i].end):
-            if not table.rows[k].flags & FLAG_END_SEQUENCE:
-                table.keys[table.n_keys].section = runs[i].section
-                table.keys[table.n_keys].address = table.rows[k].address
-                table.keys[table.n_keys].view = table.rows[k].view
-                table.n_keys += 1
-    qsort(table.keys, table.n_keys, sizeof(RowKey), _compare_keys)
-    return ERR_NONE
-
-
-cdef void _free_decoded(Decoded* table) noexcept nogil:
-    free(table.rows)
-    free(table.runs)
-    free(table.segments)
-    free(table.keys)
-    free(table.definitions)

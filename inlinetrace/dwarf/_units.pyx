@@ -346,6 +346,7 @@ cdef class Info:
             "name": self.string(u.name), "comp_dir": self.string(u.comp_dir), "producer": self.string(u.producer),
             "dwo_name": self.string(u.dwo_name), "addr_base": u.addr_base, "ranges_base": u.ranges_base,
             "rnglists_base": u.rnglists_base, "loclists_base": u.loclists_base,
+            "str_offsets_base": u.str_offsets_base,
         }
 
     def address(self, Py_ssize_t index, uint64_t number):

@@ -56,29 +56,29 @@ class CallFrames:
     def __init__(self, tables: Sequence[FrameTable]) -> None:
         self.tables = tuple(tables)
 
-    def _table(self, pc: int, section_index: int) -> FrameTable | None:
+    def _table(self, pc: int) -> FrameTable | None:
         for table in self.tables:
-            if table.function_range(pc, section_index) is not None:
+            if table.function_range(pc) is not None:
                 return table
         return None
 
-    def cfa(self, pc: int, section_index: int = 0) -> tuple[int, int] | bytes | None:
+    def cfa(self, pc: int) -> tuple[int, int] | bytes | None:
         """The CFA at ``pc``: (register, offset), or a DWARF expression, or None where no rule covers it."""
-        table = self._table(pc, section_index)
-        return None if table is None else table.cfa(pc, section_index)
+        table = self._table(pc)
+        return None if table is None else table.cfa(pc)
 
-    def register_rule(self, pc: int, register_number: int, section_index: int = 0) -> RegisterRule | None:
+    def register_rule(self, pc: int, register_number: int) -> RegisterRule | None:
         """The rule of a register at ``pc``; None where no function covers it."""
-        table = self._table(pc, section_index)
-        rule = None if table is None else table.register_rule(pc, register_number, section_index)
+        table = self._table(pc)
+        rule = None if table is None else table.register_rule(pc, register_number)
         return None if rule is None else RegisterRule(RuleKind(rule[0]), rule[1])
 
-    def function_range(self, pc: int, section_index: int = 0) -> tuple[int, int] | None:
+    def function_range(self, pc: int) -> tuple[int, int] | None:
         """Start and end (exclusive) of the function, or part of one, around ``pc``."""
-        table = self._table(pc, section_index)
-        return None if table is None else table.function_range(pc, section_index)
+        table = self._table(pc)
+        return None if table is None else table.function_range(pc)
 
-    def return_register(self, pc: int, section_index: int = 0) -> int | None:
+    def return_register(self, pc: int) -> int | None:
         """The column that holds the return address at ``pc``; its register_rule says where that is saved."""
-        table = self._table(pc, section_index)
-        return None if table is None else table.return_register(pc, section_index)
+        table = self._table(pc)
+        return None if table is None else table.return_register(pc)

@@ -18,11 +18,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inlinetrace.dwarf._dies import DieReader
-from inlinetrace.dwarf._frames import FrameTable
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._records import Records
 from inlinetrace.dwarf._scan import Chunk, scan
 from inlinetrace.dwarf._units import Info
+from inlinetrace.dwarf.frames import CallFrames, FrameTable
 from inlinetrace.dwarf.split import SplitUnits, find_split_units
 from inlinetrace.errors import InlineTraceError
 
@@ -36,6 +36,8 @@ MISSING = (1 << 64) - 1
 
 # Enough units per task that starting it costs nothing, few enough that two threads end together.
 _UNITS_PER_TASK = 32
+# The decoded line tables of a whole kernel would take more memory than everything else.
+_LINES_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Unit:
     producer: str | None
     low_pc: int | None
     stmt_list: int | None
+    str_offsets_base: int
 
 
 class DebugInfo:
@@ -71,7 +74,7 @@ class DebugInfo:
         self.jobs = jobs or len(os.sched_getaffinity(0))
         self.alternate_missing = alternate is None and elf.debug_alt_link is not None
         self._units: dict[tuple[int, int], Unit] = {}
-        self._lines: dict[tuple[int, int], LineProgram | None] = {}
+        self._lines: dict[tuple[int, int, str | None], LineProgram] = {}
         supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
         self.infos: list[Info] = [self._make(elf, ".debug_info", supplement)]
         if elf.data(".debug_types"):
@@ -137,11 +140,13 @@ class DebugInfo:
             header = self.infos[info].header(index)
             stmt_list = header["stmt_list"]
             comp_dir = header["comp_dir"]
+            str_offsets_base = header["str_offsets_base"]
             if self.infos[info].is_dwo:
                 # call and declaration files of a split unit are those of its skeleton (DWARF 5 section 7.3.2.2)
                 skeleton = self.split.skeletons.get(header["signature"])
                 if skeleton is not None:
                     stmt_list, comp_dir = skeleton.stmt_list, comp_dir or skeleton.comp_dir
+                    str_offsets_base = skeleton.str_offsets_base
             unit = self._units[info, index] = Unit(
                 info,
                 index,
@@ -155,6 +160,7 @@ class DebugInfo:
                 header["producer"],
                 header["low_pc"],
                 stmt_list,
+                str_offsets_base,
             )
         return unit
 
@@ -167,17 +173,14 @@ class DebugInfo:
         return None if index < 0 else self.unit(number, index)
 
     def lines(self, unit: Unit) -> LineProgram | None:
-        """The line table of ``unit``; None if it has none."""
-        key = (unit.info, unit.index)
-        if key in self._lines:
-            return self._lines[key]
-        program = None
-        if unit.stmt_list is not None:
+        """The line table of ``unit``; None if it has none. Only those that were asked for last are kept."""
+        if unit.stmt_list is None or (self._supplement is not None and self.infos[unit.info] is self._supplement):
+            # dwz moves no line tables into the supplementary file.
+            return None
+        key = (unit.stmt_list, unit.str_offsets_base, unit.comp_dir)
+        program = self._lines.pop(key, None)
+        if program is None:
             elf = self.elf
-            if self._supplement is not None and self.infos[unit.info] is self._supplement:
-                elf = self.elf  # its offsets are into the supplementary file's own table, which dwz never makes
-                self._lines[key] = None
-                return None
             program = LineProgram(
                 elf.data(".debug_line"),
                 unit.stmt_list,
@@ -188,12 +191,17 @@ class DebugInfo:
                 line_str=elf.data(".debug_line_str"),
                 strings=elf.data(".debug_str"),
                 string_offsets=elf.data(".debug_str_offsets"),
+                string_offsets_base=unit.str_offsets_base,
             )
+            if len(self._lines) >= _LINES_KEPT:
+                self._lines.pop(next(iter(self._lines)), None)
+        # A dict keeps the order of insertion: what was used last stands last.
         self._lines[key] = program
         return program
 
     @cached_property
-    def _frame_tables(self) -> list[FrameTable]:
+    def frames(self) -> CallFrames:
+        """The call frames, from ``.debug_frame`` and ``.eh_frame`` of the file that has them."""
         tables = []
         for name, eh in ((".debug_frame", False), (".eh_frame", True)):
             for elf in (self.elf, self.program):
@@ -215,15 +223,15 @@ class DebugInfo:
                     )
                 )
                 break
-        return tables
+        return CallFrames(tables)
 
     def cfa(self, pc: int) -> tuple[int, int] | None:
-        """The canonical frame address at ``pc`` as DWARF register number and offset in bytes; None if unknown."""
-        for table in self._frame_tables:
-            found = table.cfa(pc)
-            if isinstance(found, tuple):
-                return found
-        return None
+        """The canonical frame address at ``pc`` as DWARF register number and offset in bytes.
+
+        None if it is unknown, or computed by an expression.
+        """
+        found = self.frames.cfa(pc)
+        return found if isinstance(found, tuple) else None
 
 
 def no_debug_info(elf: ElfFile, what: str) -> InlineTraceError:

@@ -53,9 +53,9 @@ class Position(NamedTuple):
     column: int
 
 
-def position(program: LineProgram, address: int, section_index: int = 0) -> Position | None:
+def position(program: LineProgram, address: int) -> Position | None:
     """Where the instruction at ``address`` comes from; None if the program does not cover it."""
-    found = program.find(address, section_index)
+    found = program.find(address)
     if found is None:
         return None
     file, line, column = found
@@ -65,8 +65,7 @@ def position(program: LineProgram, address: int, section_index: int = 0) -> Posi
 class LineTable:
     """The sections that line programs are read from.
 
-    ``data`` is .debug_line; the rest are the sections with the names of version 5, and ``sections`` the targets of
-    relocations in a relocatable object (see LineProgram).
+    ``data`` is .debug_line, the rest are the sections with the names of version 5.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class LineTable:
         line_str: Buffer | None = None,
         strings: Buffer | None = None,
         string_offsets: Buffer | None = None,
-        sections: tuple[Buffer, Buffer] | None = None,
     ) -> None:
         self._data = data
         self._path = path
@@ -88,7 +86,6 @@ class LineTable:
         self._line_str = line_str
         self._strings = strings
         self._string_offsets = string_offsets
-        self._sections = sections
 
     def program(
         self, offset: int, comp_dir: str | None = None, *, section: str = ".debug_line", string_offsets_base: int = 0
@@ -109,7 +106,6 @@ class LineTable:
             strings=self._strings,
             string_offsets=self._string_offsets,
             string_offsets_base=string_offsets_base,
-            sections=self._sections,
         )
 
     def programs(self) -> Iterator[LineProgram]:

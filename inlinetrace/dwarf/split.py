@@ -33,6 +33,7 @@ class Skeleton:
     addr_base: int
     ranges_base: int
     low_pc: int | None
+    str_offsets_base: int
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ def find_split_units(elf: ElfFile, info: Info) -> SplitUnits:
             header["addr_base"],
             header["ranges_base"],
             header["low_pc"],
+            header["str_offsets_base"],
         )
     if not found.skeletons:
         return found

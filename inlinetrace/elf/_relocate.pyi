@@ -5,7 +5,10 @@ from array import array
 OPERATIONS: dict[str, int]
 
 class Layout:
-    """How the entries of one relocation section and of its symbol table are laid out."""
+    """How the entries of one relocation section and of its symbol table are laid out.
+
+    ``bases`` are the addresses of all sections, ``place`` is that of the section to be relocated.
+    """
 
     def __init__(
         self,
@@ -13,7 +16,9 @@ class Layout:
         symbols: memoryview,
         extended: memoryview,
         kinds: bytes,
+        bases: array[int],
         *,
+        place: int,
         address_size: int,
         with_addends: bool,
         little_endian: bool,
@@ -29,6 +34,4 @@ class RelocationError(Exception):
     number: int
 
 def apply(layout: Layout, data: bytearray) -> None: ...
-def targets(layout: Layout) -> tuple[array[int], array[int]]: ...
-def sort_targets(offsets: array[int], sections: array[int]) -> tuple[array[int], array[int]]: ...
 def values(layout: Layout) -> tuple[array[int], array[int], array[int]]: ...

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Relocations of one section of a relocatable file: applied to its contents, or as a list of what they refer to.
 
-``Layout`` holds views of the relocation entries and the symbol table, ``apply`` patches a bytearray, ``targets`` returns
-the places that hold an address or offset together with the section of the symbol they refer to.
+``Layout`` holds views of the relocation entries and the symbol table, ``apply`` patches a bytearray, ``values`` returns
+places with what their symbols are.
 Every offset is checked; trouble surfaces as RelocationError, which the caller turns into an error with a path.
 """
 from array import array
@@ -24,6 +24,9 @@ cdef enum:
     SET_6 = 8
     SUBTRACT_6 = 9
     THREAD_LOCAL = 10
+
+cdef enum:
+    SHN_COMMON = 0xfff2
 
 cdef enum:
     OK = 0
@@ -100,6 +103,9 @@ cdef class Layout:
     cdef const uint8_t[::1] symbols
     cdef const uint8_t[::1] extended
     cdef const uint8_t[::1] kinds
+    cdef const uint64_t[::1] bases
+    cdef uint64_t base_count
+    cdef uint64_t place
     cdef uint64_t count
     cdef uint64_t symbol_count
     cdef uint64_t extended_count
@@ -113,12 +119,15 @@ cdef class Layout:
 
     def __init__(
         self, const uint8_t[::1] entries, const uint8_t[::1] symbols, const uint8_t[::1] extended,
-        const uint8_t[::1] kinds, *, address_size, with_addends, little_endian, thread_local_bias, lenient,
+        const uint8_t[::1] kinds, const uint64_t[::1] bases, *, uint64_t place, address_size, with_addends, little_endian, thread_local_bias, lenient,
     ):
         self.entries = entries
         self.symbols = symbols
         self.extended = extended
         self.kinds = kinds
+        self.bases = bases
+        self.base_count = bases.shape[0]
+        self.place = place
         self.wide = address_size == 8
         self.with_addends = with_addends
         self.swap = bool(little_endian) != host_is_little()
@@ -174,7 +183,12 @@ cdef class Layout:
                 return BAD_SYMBOL
             entry.section = <uint32_t>load(&self.extended[0] + <uint64_t>entry.symbol * 4, 4, self.swap)
         elif entry.section >= 0xff00:
+            if entry.section == SHN_COMMON:
+                # There the value is an alignment; the address is not known before linking.
+                entry.value = 0
             entry.section = 0
+        if entry.section < self.base_count:
+            entry.value += self.bases[entry.section]
         return OK
 
 
@@ -228,7 +242,7 @@ cdef int apply_all(Layout layout, uint8_t* data, uint64_t size, uint64_t* failed
                 if entry.operation == ABSOLUTE:
                     store(place, entry.size, layout.swap, value)
                 elif entry.operation == RELATIVE:
-                    store(place, entry.size, layout.swap, value - entry.offset)
+                    store(place, entry.size, layout.swap, value - layout.place - entry.offset)
                 elif entry.operation == ADD:
                     store(place, entry.size, layout.swap, load(place, entry.size, layout.swap) + value)
                 elif entry.operation == SUBTRACT:
@@ -253,7 +267,7 @@ cdef raise_problem(int error, uint64_t offset, uint32_t number):
 
 
 def apply(Layout layout not None, bytearray data not None):
-    """Apply the relocations to ``data``, the contents of the section they belong to (section address 0)."""
+    """Apply the relocations to ``data``, the contents of the section they belong to."""
     cdef uint8_t[::1] view = data
     cdef uint64_t size = view.shape[0]
     cdef uint64_t failed = 0
@@ -266,64 +280,8 @@ def apply(Layout layout not None, bytearray data not None):
         raise_problem(error, failed * layout.entry_size, number)
 
 
-def targets(Layout layout not None):
-    """Return two arrays, offsets (``Q``) and section numbers (``I``), of the places that hold an address or offset.
-
-    They are in the order of the entries. A place whose symbol has no section (undefined, absolute) is left out.
-    """
-    offsets = array("Q", bytes(8 * layout.count))
-    sections = array("I", bytes(4 * layout.count))
-    if not layout.count:
-        return offsets, sections
-    cdef uint64_t[::1] to_offsets = offsets
-    cdef uint32_t[::1] to_sections = sections
-    cdef uint64_t index
-    cdef uint64_t used = 0
-    cdef uint64_t failed = 0
-    cdef uint32_t number = 0
-    cdef Entry entry
-    cdef int error = OK
-    with nogil:
-        for index in range(layout.count):
-            error = layout.read(index, &entry)
-            if error != OK:
-                failed = index
-                number = entry.symbol if error == BAD_SYMBOL else entry.type
-                break
-            if entry.operation == ABSOLUTE and entry.section != 0:
-                to_offsets[used] = entry.offset
-                to_sections[used] = entry.section
-                used += 1
-    to_offsets = None
-    to_sections = None
-    if error != OK:
-        raise_problem(error, failed * layout.entry_size, number)
-    del offsets[used:]
-    del sections[used:]
-    return offsets, sections
-
-
-def sort_targets(offsets, sections):
-    """Return both arrays in the order of the offsets. Assemblers write them so, and then nothing is copied."""
-    cdef uint64_t[::1] in_offsets
-    cdef uint64_t index
-    cdef uint64_t count = len(offsets)
-    cdef bint sorted_already = True
-    if count > 1:
-        in_offsets = offsets
-        for index in range(1, count):
-            if in_offsets[index] < in_offsets[index - 1]:
-                sorted_already = False
-                break
-        in_offsets = None
-    if sorted_already:
-        return offsets, sections
-    pairs = sorted(zip(offsets, sections))
-    return array("Q", [offset for offset, _ in pairs]), array("I", [section for _, section in pairs])
-
-
 def values(Layout layout not None):
-    """Return arrays of every relocation's place (``Q``), symbol value + addend (``Q``) and symbol's section (``I``).
+    """Return arrays of every relocation's place (an address, ``Q``), symbol value + addend (``Q``) and symbol's section (``I``).
 
     Types do not matter here; 0 stands for no section. An addend that is in the section's contents is not included.
     """
@@ -350,7 +308,7 @@ def values(Layout layout not None):
                 if error != OK:
                     failed = index
                     break
-            to_offsets[index] = entry.offset
+            to_offsets[index] = layout.place + entry.offset
             to_sums[index] = entry.value + entry.addend
             to_sections[index] = entry.section
     if error != OK:

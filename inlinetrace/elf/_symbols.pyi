@@ -1,7 +1,9 @@
 """Types of the compiled symbol index."""
 
+from array import array
+
 class Index:
-    """The symbols of one table, and its functions sorted by section and address."""
+    """The symbols of one table, and its functions sorted by address."""
 
     count: int
     function_count: int
@@ -12,14 +14,15 @@ class Index:
         strings: memoryview,
         extended: memoryview,
         limits: memoryview,
+        bases: array[int],
         *,
         address_size: int,
         little_endian: bool,
-        by_section: bool,
         thumb: bool,
     ) -> None: ...
     def fields(self, number: int) -> tuple[int, int, int, int, int, int]: ...
-    def lookup(self, address: int, section: int) -> int: ...
+    def lookup(self, address: int) -> int: ...
     def functions(self) -> memoryview: ...
+    def function_starts(self, section: int) -> array[int]: ...
     def with_prefix(self, prefix: bytes) -> list[int]: ...
     def named(self, name: bytes) -> list[int]: ...

@@ -39,7 +39,7 @@ cdef struct Function:
 
 
 cdef class Index:
-    """The symbols of one table, and its functions sorted by section and address."""
+    """The symbols of one table, and its functions sorted by address."""
 
     cdef const uint8_t[::1] symbols
     cdef const uint8_t[::1] strings
@@ -47,7 +47,8 @@ cdef class Index:
     cdef uint64_t extended_count
     cdef bint wide
     cdef bint swap
-    cdef bint by_section
+    cdef const uint64_t[::1] bases
+    cdef uint64_t base_count
     cdef bint thumb
     cdef readonly uint32_t count
     cdef readonly uint32_t function_count
@@ -55,23 +56,29 @@ cdef class Index:
     cdef Function* all
     cdef uint32_t* starts     # positions in all, the best of each address
     cdef uint32_t* buckets
+    cdef uint32_t* chain      # the next symbol of the same bucket; chains cost nothing for many equal names
     cdef uint32_t bucket_mask
 
     def __cinit__(self):
         self.all = NULL
         self.starts = NULL
         self.buckets = NULL
+        self.chain = NULL
 
     def __dealloc__(self):
         PyMem_RawFree(self.all)
         PyMem_RawFree(self.starts)
         PyMem_RawFree(self.buckets)
+        PyMem_RawFree(self.chain)
 
     def __init__(
         self, const uint8_t[::1] symbols, const uint8_t[::1] strings, const uint8_t[::1] extended,
-        const uint64_t[::1] limits, *, address_size, little_endian, by_section, thumb,
+        const uint64_t[::1] limits, const uint64_t[::1] bases, *, address_size, little_endian, thumb,
     ):
-        """``limits``: for each section the address behind its end if it is executable, else 0."""
+        """``limits``: for each section the address behind its end if it is executable, else 0.
+
+        ``bases``: for each section what the values of its symbols are relative to; empty if they are addresses.
+        """
         if self.all != NULL:
             raise RuntimeError("an index is made once")
         self.symbols = symbols
@@ -80,7 +87,8 @@ cdef class Index:
         self.extended_count = <uint64_t>extended.shape[0] // 4
         self.wide = address_size == 8
         self.swap = bool(little_endian) != host_is_little()
-        self.by_section = by_section
+        self.bases = bases
+        self.base_count = bases.shape[0]
         self.thumb = thumb
         count = <uint64_t>symbols.shape[0] // (24 if self.wide else 16)
         if count >= 0xfffffff0:
@@ -94,9 +102,7 @@ cdef class Index:
             raise MemoryError
         with nogil:
             self.collect(limits)
-            sort_by(&self.all, &spare, self.function_count, False)
-            if self.by_section:
-                sort_by(&self.all, &spare, self.function_count, True)
+            sort_by_address(&self.all, &spare, self.function_count)
             self.measure(limits)
         PyMem_RawFree(spare)
         # Most symbols of a large table are no functions or none that is kept.
@@ -139,6 +145,8 @@ cdef class Index:
         f.binding = info >> 4
         if self.thumb and f.type in (STT_FUNC, STT_GNU_IFUNC):
             f.address &= ~<uint64_t>1
+        if f.section < self.base_count:
+            f.address += self.bases[f.section]
 
     cdef bint is_label(self, uint32_t name) noexcept nogil:
         """Tell whether an untyped symbol is worth knowing: no mapping symbol ($x), no compiler's label (.L, L0^A)."""
@@ -167,6 +175,9 @@ cdef class Index:
             out[n].end = f.address + f.size
             if out[n].end < f.address:
                 out[n].end = 0xffffffffffffffffULL
+            if self.base_count and limits[f.section] and out[n].end > limits[f.section]:
+                # It must not reach into the next section.
+                out[n].end = max(limits[f.section], f.address)
             out[n].symbol = number
             out[n].section = f.section
             out[n].enclosing = NOWHERE
@@ -183,24 +194,18 @@ cdef class Index:
         cdef uint32_t longest
         cdef uint32_t enclosing = NOWHERE
         cdef uint32_t n = 0
-        cdef uint32_t section = 0
         cdef uint32_t j
         cdef uint64_t limit
         while i < count:
             best = i
             longest = i
             j = i + 1
-            while j < count and all[j].address == all[i].address and (
-                not self.by_section or all[j].section == all[i].section
-            ):
+            while j < count and all[j].address == all[i].address:
                 if all[j].rank > all[best].rank or all[j].rank == all[best].rank and all[j].end > all[best].end:
                     best = j
                 if all[j].end > all[longest].end:
                     longest = j
                 j += 1
-            if self.by_section and all[best].section != section:
-                enclosing = NOWHERE
-                section = all[best].section
             while enclosing != NOWHERE and all[enclosing].end <= all[best].address:
                 enclosing = all[enclosing].enclosing
             if all[longest].end > all[best].end:
@@ -218,7 +223,7 @@ cdef class Index:
                 if enclosing != NOWHERE and all[enclosing].end < limit:
                     limit = all[enclosing].end
                 all[best].end = limit
-                if j < count and all[j].address < limit and (not self.by_section or all[j].section == section):
+                if j < count and all[j].address < limit:
                     all[best].end = all[j].address
                 all[best].enclosing = enclosing
             else:
@@ -237,7 +242,7 @@ cdef class Index:
         self.read(number, &f)
         return f.name, f.address, f.size, f.section, f.type, f.binding
 
-    def lookup(self, uint64_t address, uint32_t section):
+    def lookup(self, uint64_t address):
         """Return the number of the function symbol that contains ``address``, -1 if there is none."""
         cdef uint32_t low = 0
         cdef uint32_t high = self.start_count
@@ -247,16 +252,13 @@ cdef class Index:
         while low < high:
             middle = (low + high) >> 1
             f = &self.all[self.starts[middle]]
-            if (f.section < section or f.section == section and f.address <= address) if self.by_section \
-                    else f.address <= address:
+            if f.address <= address:
                 low = middle + 1
             else:
                 high = middle
         if low == 0:
             return -1
         at = self.starts[low - 1]
-        if self.by_section and self.all[at].section != section:
-            return -1
         while at != NOWHERE:
             if address < self.all[at].end:
                 return self.all[at].symbol
@@ -264,7 +266,7 @@ cdef class Index:
         return -1
 
     def functions(self):
-        """Return the numbers of all function symbols, aliases too, by section and address."""
+        """Return the numbers of all function symbols, aliases too, by address."""
         from array import array
 
         numbers = array("I", bytes(4 * self.function_count))
@@ -275,6 +277,26 @@ cdef class Index:
             for i in range(self.function_count):
                 view[i] = self.all[i].symbol
         return memoryview(numbers).toreadonly()
+
+    def function_starts(self, uint32_t section):
+        """Return the addresses (``Q``) of the typed functions of ``section``, ascending, without repetition."""
+        from array import array
+
+        addresses = array("Q", bytes(8 * self.function_count))
+        cdef uint64_t[::1] view
+        cdef uint32_t i
+        cdef uint32_t used = 0
+        if self.function_count:
+            view = addresses
+            for i in range(self.function_count):
+                if self.all[i].section == section and self.all[i].rank & 4 and (
+                    used == 0 or view[used - 1] != self.all[i].address
+                ):
+                    view[used] = self.all[i].address
+                    used += 1
+            view = None
+            del addresses[used:]
+        return addresses
 
     def with_prefix(self, bytes prefix not None):
         """Return the numbers of all symbols whose names start with ``prefix``."""
@@ -305,12 +327,16 @@ cdef class Index:
         cdef uint32_t number
         cdef uint32_t slot
         cdef uint32_t* table
+        cdef uint32_t* chain
         cdef Fields f
         cdef const uint8_t* text
         while buckets < 2 * <uint64_t>self.count:
             buckets *= 2
         table = <uint32_t*>PyMem_RawCalloc(buckets, sizeof(uint32_t))
-        if table == NULL:
+        chain = <uint32_t*>PyMem_RawCalloc(<size_t>self.count + 1, sizeof(uint32_t))
+        if table == NULL or chain == NULL:
+            PyMem_RawFree(table)
+            PyMem_RawFree(chain)
             raise MemoryError
         self.bucket_mask = buckets - 1
         with nogil:
@@ -320,10 +346,10 @@ cdef class Index:
                     continue
                 text = &self.strings[0] + f.name
                 slot = hash_text(text, self.length_of(f.name)) & self.bucket_mask
-                while table[slot]:
-                    slot = (slot + 1) & self.bucket_mask
+                chain[number] = table[slot]
                 table[slot] = number
         self.buckets = table
+        self.chain = chain
         return 0
 
     def named(self, bytes name not None):
@@ -332,6 +358,7 @@ cdef class Index:
         cdef uint64_t length = len(name)
         cdef uint64_t size = self.strings.shape[0]
         cdef uint32_t slot
+        cdef uint32_t number
         cdef Fields f
         if not length:
             return []
@@ -339,13 +366,14 @@ cdef class Index:
             self.hash_names()
         found = []
         slot = hash_text(wanted, min(length, <uint64_t>HASHED)) & self.bucket_mask
-        while self.buckets[slot]:
-            self.read(self.buckets[slot], &f)
+        number = self.buckets[slot]
+        while number:
+            self.read(number, &f)
             if size - f.name > length and self.strings[f.name + length] == 0 and \
                     memcmp(&self.strings[0] + f.name, wanted, length) == 0:
-                found.append(self.buckets[slot])
-            slot = (slot + 1) & self.bucket_mask
-        found.sort()
+                found.append(number)
+            number = self.chain[number]
+        found.reverse()
         return found
 
 
@@ -366,39 +394,32 @@ cdef void* shrink(void* memory, size_t size) noexcept:
     return memory if smaller == NULL else smaller
 
 
-cdef void sort_by(Function** items, Function** spare, uint32_t count, bint section) noexcept nogil:
-    """Stable radix sort by address or by section, 11 bits a pass; passes that would move nothing are left out."""
+cdef void sort_by_address(Function** items, Function** spare, uint32_t count) noexcept nogil:
+    """Stable radix sort, 11 bits a pass; passes that would move nothing are left out."""
     cdef uint32_t counts[2048]
     cdef uint32_t i
     cdef uint32_t total
     cdef uint32_t next_total
     cdef uint32_t digit
     cdef unsigned shift = 0
-    cdef unsigned bits = 32 if section else 64
     cdef uint64_t differing = 0
-    cdef uint64_t key
     cdef Function* swapped
     if count < 2:
         return
     for i in range(1, count):
-        if section:
-            differing |= items[0][i].section ^ items[0][0].section
-        else:
-            differing |= items[0][i].address ^ items[0][0].address
-    while shift < bits:
+        differing |= items[0][i].address ^ items[0][0].address
+    while shift < 64:
         if (differing >> shift) & 2047:
             memset(counts, 0, sizeof(counts))
             for i in range(count):
-                key = <uint64_t>items[0][i].section if section else items[0][i].address
-                counts[(key >> shift) & 2047] += 1
+                counts[(items[0][i].address >> shift) & 2047] += 1
             total = 0
             for digit in range(2048):
                 next_total = total + counts[digit]
                 counts[digit] = total
                 total = next_total
             for i in range(count):
-                key = <uint64_t>items[0][i].section if section else items[0][i].address
-                digit = (key >> shift) & 2047
+                digit = (items[0][i].address >> shift) & 2047
                 spare[0][counts[digit]] = items[0][i]
                 counts[digit] += 1
             swapped = items[0]

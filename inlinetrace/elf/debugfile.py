@@ -1,4 +1,4 @@
-"""Finding the file that has the DWARF of another one.
+"""Finding the file that has the DWARF of another one, and the other way round.
 
 >>> search = find_debug_file(ElfFile.open("/usr/bin/gdb"))
 >>> search.file                             # an ElfFile, or None
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from inlinetrace.elf.file import ElfFile
@@ -50,6 +50,11 @@ def has_debug_info(elf: ElfFile) -> bool:
     """Tell whether ``elf`` itself has DWARF entries: a ``.debug_info`` with contents."""
     section = elf.section(".debug_info")
     return section is not None and section.size > 0 and not section.nobits
+
+
+def has_code(elf: ElfFile) -> bool:
+    """Tell whether the instructions are in ``elf``: a separate debug file has their sections without contents."""
+    return any(section.executable and section.size and not section.nobits for section in elf.sections)
 
 
 def build_id_path(root: str, build_id: bytes) -> str:
@@ -128,8 +133,12 @@ def _try(candidate: _Candidate, build_id: bytes | None) -> ElfFile:
 
 
 def _search(
-    elf: ElfFile, candidates: Iterator[_Candidate], build_id: bytes | None, want_debug_info: bool
+    elf: ElfFile,
+    candidates: Iterator[_Candidate],
+    build_id: bytes | None,
+    usable: Callable[[ElfFile], str | None],
 ) -> DebugFileSearch:
+    """Take the first candidate that belongs to ``build_id`` and that ``usable`` has no objection to."""
     tried: list[Attempt] = []
     mismatch: MismatchError | None = None
     seen: set[str] = set()
@@ -139,7 +148,7 @@ def _search(
         seen.add(candidate.path)
         try:
             found = _try(candidate, build_id)
-            usable = has_debug_info(found) or not want_debug_info
+            objection = usable(found)
         except NotFoundError:
             tried.append(Attempt(candidate.path, "no such file"))
             continue
@@ -153,10 +162,10 @@ def _search(
         except OSError as error:
             tried.append(Attempt(candidate.path, error.strerror or str(error)))
             continue
-        if usable:
+        if objection is None:
             tried.append(Attempt(candidate.path, "found"))
             return DebugFileSearch(found, tuple(tried))
-        tried.append(Attempt(candidate.path, "it has no .debug_info"))
+        tried.append(Attempt(candidate.path, objection))
     if mismatch is not None:
         raise mismatch
     return DebugFileSearch(None, tuple(tried))
@@ -177,8 +186,48 @@ def find_debug_file(elf: ElfFile, roots: Sequence[str] = DEFAULT_ROOTS) -> Debug
         yield from _linked(elf, roots)
         yield from _module(elf, roots)
 
-    search = _search(elf, candidates(), elf.build_id, True)
+    search = _search(elf, candidates(), elf.build_id, lambda e: None if has_debug_info(e) else "it has no .debug_info")
     return DebugFileSearch(search.file, (Attempt(elf.path, "it has no .debug_info"), *search.tried))
+
+
+def _programs(elf: ElfFile, roots: Sequence[str]) -> Iterator[_Candidate]:
+    """Yield where the program of a separate debug file may be: beside it, or where the debug file's path points to."""
+    path = os.path.abspath(elf.path)
+    places = [path]
+    for root in dict.fromkeys((*roots, *DEFAULT_ROOTS)):
+        # Also in an unpacked package, whose folders stand in another one.
+        folder = root.rstrip("/") + "/"
+        at = path.rfind(folder)
+        if at < 0:
+            continue
+        top, rest = path[:at], path[at + len(folder) :]
+        if rest.startswith(".build-id/"):
+            places.append(os.path.join(top or "/", "usr/lib", rest))
+        else:
+            places += [os.path.join(top or "/", rest), os.path.join(top or "/", "usr", rest)]
+    for place in places:
+        for name in (place.removesuffix(".debug"), place):
+            yield _Candidate(name)
+            if name.endswith(".ko"):
+                for suffix in _COMPRESSED_SUFFIXES:
+                    yield _Candidate(name + suffix)
+
+
+def find_program_file(elf: ElfFile, roots: Sequence[str] = DEFAULT_ROOTS) -> DebugFileSearch:
+    """Find the file with the instructions of ``elf``: itself, or the program that it is the separate debug file of.
+
+    Only a file of the same build id counts; nothing is raised if there is none.
+    """
+    if has_code(elf):
+        return DebugFileSearch(elf, ())
+    missing = Attempt(elf.path, "it has no instructions")
+    if elf.build_id is None:
+        return DebugFileSearch(None, (missing,))
+    try:
+        search = _search(elf, _programs(elf, roots), elf.build_id, lambda e: None if has_code(e) else missing.outcome)
+    except MismatchError as error:
+        return DebugFileSearch(None, (missing, Attempt(error.path or "", error.message)))
+    return DebugFileSearch(search.file, (missing, *search.tried))
 
 
 def find_alternate_file(elf: ElfFile, roots: Sequence[str] = DEFAULT_ROOTS) -> DebugFileSearch:
@@ -206,4 +255,4 @@ def find_alternate_file(elf: ElfFile, roots: Sequence[str] = DEFAULT_ROOTS) -> D
                 yield _Candidate(os.path.join(root, name.lstrip("/")))
 
     # It may have nothing but shared strings.
-    return _search(elf, candidates(), build_id, False)
+    return _search(elf, candidates(), build_id, lambda _: None)

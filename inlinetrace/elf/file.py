@@ -7,6 +7,7 @@
 Plain files are mapped, so opening costs nothing for a file of any size; compressed modules (``.ko.xz``, ``.ko.zst``,
 ``.ko.gz``) are recognised by their contents and decompressed into memory. Everything beyond the ELF header is read when
 it is first asked for. Damaged input raises FormatError with section and offset, from the access that meets the damage.
+The sections of a relocatable file get addresses of their own (inlinetrace.elf.layout).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from inlinetrace.elf.constants import (
     SHT_SYMTAB,
     SHT_SYMTAB_SHNDX,
 )
+from inlinetrace.elf.layout import lay_out
 from inlinetrace.elf.machine import Machine, machine_for
 from inlinetrace.elf.notes import read_notes
 from inlinetrace.elf.relocations import table_for, thread_local_bias
@@ -49,32 +51,13 @@ if TYPE_CHECKING:
 _EMPTY = memoryview(b"")
 
 
-class RelocationTargets:
-    """Which section each relocated place of a section refers to; sorted by offset.
-
-    ``offsets`` (``Q``) and ``sections`` (``I``, section numbers) are parallel arrays, of the places that hold an
-    absolute address or offset. In a relocatable file all code sections start at address 0: this tells them apart.
-    """
-
-    def __init__(self, offsets: array[int], sections: array[int]) -> None:
-        self.offsets = offsets
-        self.sections = sections
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def get(self, offset: int) -> int | None:
-        """Return the number of the section that the place at ``offset`` refers to, None without a relocation there."""
-        at = bisect_right(self.offsets, offset) - 1
-        return self.sections[at] if at >= 0 and self.offsets[at] == offset else None
-
-
 class ElfFile:
     """One ELF file. ``open`` and ``from_bytes`` make it."""
 
-    def __init__(self, data: memoryview, path: str) -> None:
+    def __init__(self, data: memoryview, path: str, model: ElfFile | None = None) -> None:
         self.path = path
         self._data = data
+        self._model = model
         self._header = header = read_header(data, path)
         self.little_endian = header.little_endian
         self.address_size = header.address_size
@@ -121,6 +104,16 @@ class ElfFile:
         """Read an ELF file from ``data``, which may be compressed; ``path`` is for messages."""
         return cls(_plain(memoryview(data).toreadonly().cast("B"), path), path)
 
+    def laid_out_as(self, other: ElfFile) -> ElfFile:
+        """Return this file with the section addresses of ``other``, which is of the same build.
+
+        Only relocatable files have addresses that are made up here; any other file is returned as it is. See
+        inlinetrace.elf.layout for which sections belong together.
+        """
+        if not self.relocatable or not other.relocatable:
+            return self
+        return ElfFile(self._data, self.path, other)
+
     @property
     def file_size(self) -> int:
         """Size in bytes, after decompression."""
@@ -128,8 +121,12 @@ class ElfFile:
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """All section headers, by number."""
-        return read_sections(self._data, self._header, self.path)
+        """All section headers, by number; those of a relocatable file with the addresses of inlinetrace.elf.layout."""
+        sections = read_sections(self._data, self._header, self.path)
+        if not self.relocatable:
+            return sections
+        model = () if self._model is None else self._model.sections
+        return lay_out(sections, address_size=self.address_size, path=self.path, model=model)
 
     @cached_property
     def _by_name(self) -> dict[str, int]:
@@ -168,7 +165,7 @@ class ElfFile:
             raise FormatError(
                 f"the section ends at {end:#x}, beyond the end of the file at {len(self._data):#x}: is it truncated?",
                 path=self.path,
-                section=section.name,
+                section=section.label,
                 offset=section.offset,
             )
         return self._data[section.offset : end]
@@ -196,21 +193,26 @@ class ElfFile:
         if section.flags & SHF_COMPRESSED:
             header_size = 24 if self.address_size == 8 else 12
             if len(raw) < header_size:
-                raise FormatError("the compression header is cut off", path=self.path, section=section.name, offset=0)
+                raise FormatError("the compression header is cut off", path=self.path, section=section.label, offset=0)
             order = "little" if self.little_endian else "big"
             number = int.from_bytes(raw[:4], order)  # type: ignore[arg-type]
             size_at = 8 if self.address_size == 8 else 4
             size = int.from_bytes(raw[size_at : size_at + self.address_size], order)  # type: ignore[arg-type]
             kind = {ELFCOMPRESS_ZLIB: "zlib", ELFCOMPRESS_ZSTD: "zstd"}.get(number)
             if kind is None:
-                raise UnsupportedError(f"compression type {number}", path=self.path, section=section.name)
+                raise UnsupportedError(f"compression type {number}", path=self.path, section=section.label)
         else:
             if bytes(raw[:4]) != b"ZLIB" or len(raw) < 12:
                 raise FormatError(
-                    "a .zdebug section without its header", path=self.path, section=section.name, offset=0
+                    "a .zdebug section without its header", path=self.path, section=section.label, offset=0
                 )
             header_size, kind, size = 12, "zlib", int.from_bytes(raw[4:12], "big")
-        return memoryview(decompress(raw[header_size:], kind, path=self.path, section=section.name, expected=size))
+        return memoryview(decompress(raw[header_size:], kind, path=self.path, section=section.label, expected=size))
+
+    @cached_property
+    def _section_addresses(self) -> array[int]:
+        """What the symbols of each section of a relocatable file are relative to."""
+        return array("Q", [section.address for section in self.sections])
 
     @cached_property
     def _relocation_sections(self) -> dict[int, list[Section]]:
@@ -234,27 +236,29 @@ class ElfFile:
         """Return the section that ``sh_link`` of ``section`` names."""
         if not 0 < section.link < len(self.sections):
             raise FormatError(
-                f"it links to section {section.link}, which does not exist", path=self.path, section=section.name
+                f"it links to section {section.link}, which does not exist", path=self.path, section=section.label
             )
         return self.sections[section.link]
 
     def _layout(self, relocations: Section, target: Section) -> _relocate.Layout:
         symbol_table = self.linked_section(relocations)
         if symbol_table.type != SHT_SYMTAB:
-            raise FormatError("relocations without a symbol table", path=self.path, section=relocations.name)
+            raise FormatError("relocations without a symbol table", path=self.path, section=relocations.label)
         with_addends = relocations.type == SHT_RELA
         expected = (3 if with_addends else 2) * self.address_size
         if relocations.entry_size not in (0, expected):
             raise FormatError(
                 f"relocations of {relocations.entry_size} bytes, not {expected}",
                 path=self.path,
-                section=relocations.name,
+                section=relocations.label,
             )
         return _relocate.Layout(
             self.raw_data(relocations),
             self.raw_data(symbol_table),
             self.extended_section_indexes(symbol_table),
             table_for(self.machine.elf_machine),
+            self._section_addresses,
+            place=target.address,
             address_size=self.address_size,
             with_addends=with_addends,
             little_endian=self.little_endian,
@@ -267,7 +271,7 @@ class ElfFile:
             return UnsupportedError(
                 f"relocation type {problem.number} of {self.machine.name} is not known",
                 path=self.path,
-                section=relocations.name,
+                section=relocations.label,
                 offset=problem.offset,
             )
         text = (
@@ -275,7 +279,7 @@ class ElfFile:
             if problem.kind == "bounds"
             else f"a relocation names symbol {problem.number}, which does not exist"
         )
-        return FormatError(text, path=self.path, section=relocations.name, offset=problem.offset)
+        return FormatError(text, path=self.path, section=relocations.label, offset=problem.offset)
 
     def _relocated(self, section: Section, contents: memoryview) -> memoryview:
         applying = self._relocation_sections.get(section.index)
@@ -289,28 +293,11 @@ class ElfFile:
                 raise self._problem(problem, relocations) from None
         return memoryview(patched).toreadonly()
 
-    def relocation_targets(self, section: Section | str) -> RelocationTargets:
-        """Tell which section each relocated address or offset in ``section`` refers to. Empty for linked files."""
-        if isinstance(section, str):
-            found = self.section(section)
-            if found is None:
-                return RelocationTargets(array("Q"), array("I"))
-            section = found
-        offsets, sections = array("Q"), array("I")
-        for relocations in self._relocation_sections.get(section.index, ()):
-            try:
-                more_offsets, more_sections = _relocate.targets(self._layout(relocations, section))
-            except _relocate.RelocationError as problem:
-                raise self._problem(problem, relocations) from None
-            offsets.extend(more_offsets)
-            sections.extend(more_sections)
-        return RelocationTargets(*_relocate.sort_targets(offsets, sections))
-
     def relocations(self, section: Section) -> list[tuple[int, int, int]]:
-        """Return every relocation of ``section`` as (offset, symbol value + addend, section of the symbol), by offset.
+        """Return every relocation of ``section`` as (place, symbol + addend, section of the symbol), by place.
 
-        The section is 0 for a symbol without one. For what no table of relocation types knows: branches above all.
-        Empty for linked files.
+        Place and symbol are addresses. The section is 0 for a symbol without one. For what no table of relocation types
+        knows: branches above all. Empty for linked files.
         """
         found: list[tuple[int, int, int]] = []
         for relocations in self._relocation_sections.get(section.index, ()):
@@ -410,13 +397,13 @@ class ElfFile:
         placed = [
             s
             for s in self.sections
-            if s.allocated and s.size and not (s.flags & SHF_TLS and s.nobits) and not self.relocatable
+            if s.allocated and s.size and not (s.flags & SHF_TLS and (s.nobits or self.relocatable))
         ]
         placed.sort(key=lambda s: s.address)
         return [s.address for s in placed], placed
 
     def section_at(self, address: int) -> Section | None:
-        """Return the section loaded at ``address``; None in relocatable files, whose sections all start at 0."""
+        """Return the section that contains ``address``; None if none does."""
         addresses, placed = self._placed
         at = bisect_right(addresses, address) - 1
         if at < 0 or address >= placed[at].address + placed[at].size:
@@ -434,4 +421,4 @@ def _plain(data: memoryview, path: str) -> memoryview:
     return data if kind is None else memoryview(decompress(data, kind, path=path))
 
 
-__all__ = ["MAX_DECOMPRESSED", "ElfFile", "RelocationTargets"]
+__all__ = ["MAX_DECOMPRESSED", "ElfFile"]

@@ -41,6 +41,12 @@ class Section:
     entry_size: int
 
     @property
+    def label(self) -> str:
+        """The name as messages show it: one line of printable characters, whatever the file says."""
+        shown = "".join(c if c.isprintable() else "?" for c in self.name[:200])
+        return shown or f"section {self.index}"
+
+    @property
     def executable(self) -> bool:
         """It holds instructions (SHF_EXECINSTR)."""
         return bool(self.flags & SHF_EXECINSTR)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Symbol:
     """One symbol; ``type`` is an STT_* and ``binding`` an STB_* number.
 
-    ``address`` is the offset in its section in a relocatable file. Thumb functions have bit 0 cleared.
-    ``section_index`` is 0 for undefined symbols, SHN_ABS or SHN_COMMON of inlinetrace.elf.constants (above any real
-    number), or the section's number.
+    ``address`` lies in the section as ElfFile.sections has it, in relocatable files too. Thumb functions have bit 0
+    cleared. ``section_index`` is 0 for undefined symbols, SHN_ABS or SHN_COMMON of inlinetrace.elf.constants (above any
+    real number), or the section's number.
     """
 
     name: str
@@ -65,27 +65,27 @@ class SymbolTable:
                 raise FormatError(
                     f"symbols of {self.section.entry_size} bytes, not {expected}",
                     path=elf.path,
-                    section=self.section.name,
+                    section=self.section.label,
                 )
             symbols = elf.raw_data(self.section)
             extended = elf.extended_section_indexes(self.section)
             strings = elf.linked_section(self.section)
             self._strings = elf.raw_data(strings)
             if self._strings and self._strings[-1]:
-                raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.name)
+                raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.label)
         limits = array("Q", bytes(8 * len(elf.sections)))
         for section in elf.sections:
             if section.executable:
                 limits[section.index] = min(section.address + section.size, (1 << 64) - 1)
-        self._by_section = elf.relocatable
+        bases = array("Q", [section.address for section in elf.sections] if elf.relocatable else [])
         self._index = Index(
             symbols,
             self._strings,
             extended,
             memoryview(limits),
+            bases,
             address_size=elf.address_size,
             little_endian=elf.little_endian,
-            by_section=elf.relocatable,
             thumb=elf.machine.name == "arm",
         )
 
@@ -106,7 +106,7 @@ class SymbolTable:
         if offset >= len(strings):
             if not offset:
                 return ""
-            section = self.section.name if self.section is not None else None
+            section = self.section.label if self.section is not None else None
             raise FormatError(
                 f"a symbol's name at {offset:#x} lies outside the string table", path=self._path, section=section
             )
@@ -119,27 +119,24 @@ class SymbolTable:
                 return piece[:end].decode("utf-8", "surrogateescape")
             size *= 4
 
-    def lookup(self, address: int, section_index: int | None = None) -> tuple[Symbol, int] | None:
+    def lookup(self, address: int) -> tuple[Symbol, int] | None:
         """Return the function that contains ``address`` and the offset in it; None if none does.
 
-        In a relocatable file ``section_index`` says which section ``address`` is an offset in, and must be given.
         Of several symbols at one address a function goes before a label without type, one with a size before one
         without, and a global one before a local one. A symbol without size extends to the next one. Labels inside a
         function count as that function; of nested functions the innermost is returned.
         """
-        if self._by_section and section_index is None:
-            raise ValueError("a relocatable file needs the section of an address")
         if not 0 <= address < 1 << 64:
             return None
-        number = self._index.lookup(address, section_index or 0)
+        number = self._index.lookup(address)
         if number < 0:
             return None
         symbol = self.symbol(number)
         return symbol, address - symbol.address
 
-    def name_and_offset(self, address: int, section_index: int = 0) -> tuple[str, int] | None:
+    def name_and_offset(self, address: int) -> tuple[str, int] | None:
         """Return the name of the function that contains ``address``, and the offset in it, as ``lookup`` does."""
-        number = self._index.lookup(address, section_index)
+        number = self._index.lookup(address)
         if number < 0:
             return None
         known = self._names.get(number)
@@ -156,6 +153,10 @@ class SymbolTable:
         """Return all symbols whose names start with ``prefix``: ``foo.`` finds ``foo.isra.0``, ``foo.cold``..."""
         return [self.symbol(number) for number in self._index.with_prefix(prefix.encode("utf-8", "surrogateescape"))]
 
+    def function_starts(self, section_index: int) -> array[int]:
+        """Return the addresses (``Q``) where the typed functions of a section start, ascending."""
+        return self._index.function_starts(section_index)
+
     def functions(self) -> Iterator[Symbol]:
-        """Yield all function symbols (aliases too) by address; in a relocatable file by section, then address."""
+        """Yield all function symbols (aliases too) by address."""
         return (self.symbol(number) for number in self._index.functions())

@@ -33,12 +33,16 @@ _KEPT = 20_000
 
 
 class Place(NamedTuple):
-    """Where an address is: section and symbol, None where unknown."""
+    """Where an address is: section and symbol, None where unknown, and the address that people know it by.
+
+    ``address`` is the link-time address, in a relocatable file the offset in the section.
+    """
 
     section: str | None
     section_offset: int | None
     symbol: str | None
     symbol_offset: int | None
+    address: int
 
 
 class Surroundings(Protocol):
@@ -288,7 +292,7 @@ class DwarfSites:
         return Site(
             function.name,
             True,
-            address,
+            place.address,
             place[0],
             place[1],
             place[2],
@@ -371,7 +375,7 @@ class DwarfSites:
         return Site(
             function=function.name,
             inlined=False,
-            address=address,
+            address=place.address,
             section=place.section,
             section_offset=place.section_offset,
             symbol=place.symbol,

@@ -421,15 +421,16 @@ class Location:
             words.append(None if isinstance(address, Unavailable) else memory(address, capture.size))
         return self.evaluate(words, load_bias=load_bias)
 
-    def text(self, machine: Machine, *, signed: bool | None = None) -> str:
+    def text(self, machine: Machine, *, signed: bool | None = None, name_address: Callable[[int], str] = hex) -> str:
         """Return the location in the words of pfunct, or as a C-like expression.
 
         ``rax``; ``*(rsp+8)``; ``rdi+300``; ``const 0x2``, ``const -1``; ``addr 0xffffffff81000000``; ``rdi, rsi``.
         ``signed`` is the signedness of the parameter's type: it decides how a constant is printed.
+        ``name_address`` says what people call an address of the program's data.
         """
         from inlinetrace.sites.location_text import location_text
 
-        return location_text(self, machine, signed)
+        return location_text(self, machine, signed, name_address)
 
 
 _FAULT = Unavailable(Reason.FAULT, "the memory or register could not be read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from inlinetrace.sites.nodes import ATE_ADDRESS, ATE_BOOLEAN, COMPARISONS, BaseType, Node, Op, to_signed
@@ -37,12 +38,14 @@ _BITWISE = (Op.AND, Op.OR, Op.XOR)
 _UNARY, _POSTFIX, _TERNARY = 11, 12, 1
 
 
-def location_text(location: Location, machine: Machine, signed: bool | None) -> str:
+def location_text(
+    location: Location, machine: Machine, signed: bool | None, name_address: Callable[[int], str] = hex
+) -> str:
     """Return ``location`` as text (see ``Location.text``)."""
     size = location.size or location.address_size
     if not location.pieces:
-        return _whole(location, _node_texts(location, machine), location.nodes[-1], 8 * size, signed)
-    texts = _node_texts(location, machine)
+        return _whole(location, _node_texts(location, machine, name_address), location.nodes[-1], 8 * size, signed)
+    texts = _node_texts(location, machine, name_address)
     if _are_registers(location):
         return ", ".join(texts[piece.node][0] for piece in location.pieces)
     parts, position = [], 0
@@ -93,7 +96,7 @@ def _whole(
             return f"const {to_signed(value, bits)}"
         return f"const {value:#x}"
     if node.op == Op.ADDRESS:
-        return f"addr {node.a:#x}"
+        return f"addr {texts[-1][0] if otherwise is None else otherwise}"
     if node.op == Op.LOAD and 8 * node.b == bits and node.type is None:
         return f"*({_bare(location, texts, node.a)})"
     return texts[-1][0] if otherwise is None else otherwise
@@ -102,7 +105,7 @@ def _whole(
 def _bare(location: Location, texts: list[tuple[str, int]], index: int) -> str:
     """Return the text of an address; a constant one in hexadecimal."""
     node = location.nodes[index]
-    return f"{node.a:#x}" if node.op in (Op.CONSTANT, Op.ADDRESS) else texts[index][0]
+    return f"{node.a:#x}" if node.op == Op.CONSTANT else texts[index][0]
 
 
 def _wrapped(part: tuple[str, int], precedence: int) -> str:
@@ -126,10 +129,13 @@ def _type_name(type_: BaseType | None, address_size: int) -> str:
     return f"{'s' if type_.signed else 'u'}{8 * type_.size}"
 
 
-def _node_texts(location: Location, machine: Machine) -> list[tuple[str, int]]:
+def _node_texts(location: Location, machine: Machine, name_address: Callable[[int], str]) -> list[tuple[str, int]]:
     """Return the text of each node with the precedence of its outermost operator."""
     texts: list[tuple[str, int]] = []
     for node in location.nodes:
+        if node.op == Op.ADDRESS:
+            texts.append((name_address(node.a), _POSTFIX))
+            continue
         text, precedence = _node_text(location, node, texts, machine)
         texts.append((text, precedence) if len(text) <= _LIMIT else ("...", _POSTFIX))
     return texts
@@ -142,8 +148,6 @@ def _node_text(location: Location, node: Node, texts: list[tuple[str, int]], mac
         return (f"({_type_name(node.type, 0)}){name}", _UNARY) if node.type else (name, _POSTFIX)
     if op == Op.CONSTANT:
         return _number(node.a, 8 * node.type.size if node.type else bits), _POSTFIX
-    if op == Op.ADDRESS:
-        return f"{node.a:#x}", _POSTFIX
     if op == Op.OFFSET:
         return f"{_wrapped(texts[node.a], 9)}{node.b:+d}", 9
     if op == Op.LOAD:

@@ -8,14 +8,14 @@ from inlinetrace.code import _flow
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
-    from inlinetrace.code.analysis import Code
+    from inlinetrace.code.file import FileCode
 
 
-def flow_marks(code: Code, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
+def flow_marks(code: FileCode, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
     """Marks of a site at ``address`` with these ``ranges``; empty ranges among them count as places, not as code."""
     filled = [item for item in ranges if item[0] < item[1]]
     marks: tuple[Mark, ...] = ()
-    by_source, by_target = code.jumps_by_source, code.jumps()
+    by_source, by_target = code.jumps_by_source, code.jumps
     if _flow.is_met_again(by_source.sources, by_source.targets, filled, address):
         marks = (Mark.REENTERED,)
     if len(filled) < len(ranges) and not any(begin <= address < end for begin, end in filled):

@@ -22,7 +22,6 @@ class Sources:
     def __init__(self, dwarf: DebugInfo) -> None:
         self._dwarf = dwarf
         self._files: dict[tuple[int, int, int], str | None] = {}
-        self._moves: dict[tuple[int, int], Move | None] = {}
 
     def position(self, unit: Unit, file: int, line: int, column: int) -> CallSite | None:
         """A source position by the numbers that an entry of ``unit`` has for it; None where the line is unknown."""
@@ -42,22 +41,21 @@ class Sources:
         gcc reuses a label that stands before alignment padding for what follows the padding. The line table tells: if
         it has no row with this view at this address, the label is that of the next row, less than 16 bytes on.
         """
-        key = (unit.info, unit.index)
-        if key not in self._moves:
-            lines = self._dwarf.lines(unit)
-            moved: dict[tuple[int, int], int] = {}
+        if self._dwarf.lines(unit) is None:
+            return None
+        moved: dict[tuple[int, int], int] = {}
 
-            def move(address: int, view: int) -> int:
-                known = moved.get((address, view))
-                if known is None:
-                    assert lines is not None
-                    known = address
-                    if not lines.has_row(address, view):
-                        following = lines.next_row(address)
-                        if following is not None and following - address < PADDING:
-                            known = following
-                    moved[address, view] = known
-                return known
+        def move(address: int, view: int) -> int:
+            known = moved.get((address, view))
+            if known is None:
+                known = address
+                # Asked for anew each time: only DebugInfo decides how many line tables stay in memory.
+                lines = self._dwarf.lines(unit)
+                if lines is not None and not lines.has_row(address, view):
+                    following = lines.next_row(address)
+                    if following is not None and following - address < PADDING:
+                        known = following
+                moved[address, view] = known
+            return known
 
-            self._moves[key] = None if lines is None else move
-        return self._moves[key]
+        return move

@@ -12,7 +12,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
-from inlinetrace.elf.debugfile import DEFAULT_ROOTS, Attempt, find_alternate_file, find_debug_file
+from inlinetrace.elf.debugfile import (
+    DEFAULT_ROOTS,
+    Attempt,
+    find_alternate_file,
+    find_debug_file,
+    find_program_file,
+    has_code,
+)
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
 from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
@@ -20,6 +27,7 @@ from inlinetrace.sites.marks import flow_marks
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
+    from inlinetrace.code.file import FileCode
     from inlinetrace.elf.sections import Section
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
@@ -29,25 +37,27 @@ if TYPE_CHECKING:
 class Image:
     """One kernel image, module or user program, opened with open_image.
 
-    ``tried`` are the places where its DWARF was looked for, ``alternate_missing`` names the supplementary file (dwz)
-    that is referred to and not there.
+    ``path`` is what was asked for; ``program`` has the code and ``debug`` the DWARF, both in one address space.
+    ``tried`` are the places where the other of the two was looked for. Addresses are those of the file; a relocatable
+    one has those of inlinetrace.elf.layout, and Place says what people call them.
     """
 
     def __init__(
-        self, program: ElfFile, debug: ElfFile, alternate: ElfFile | None, tried: Sequence[Attempt], module: str | None
+        self,
+        path: str,
+        program: ElfFile,
+        debug: ElfFile,
+        alternate: ElfFile | None,
+        tried: Sequence[Attempt],
+        module: str | None,
     ) -> None:
-        self.program = program
+        self.path = path
+        self.program = program if program is debug else program.laid_out_as(debug)
         self.debug = debug
         self.alternate = alternate
         self.tried = tuple(tried)
         self.module = module
         self._last_section: Section | None = None
-        self._codes: dict[int, Code | None] = {}
-
-    @property
-    def path(self) -> str:
-        """Path of the program."""
-        return self.program.path
 
     @cached_property
     def dwarf(self) -> DebugInfo:
@@ -101,34 +111,46 @@ class Image:
         found = self._symbols.name_and_offset(address)
         symbol, offset = found or (None, None)
         if section is None:
-            return Place(None, None, symbol, offset)
-        return Place(section.name, address - section.address, symbol, offset)
+            return Place(None, None, symbol, offset, address)
+        within = address - section.address
+        return Place(section.name, within, symbol, offset, within if self.program.relocatable else address)
+
+    def name_address(self, address: int) -> str:
+        """What people call an address: a hexadecimal number, in a relocatable file section and offset."""
+        if not self.program.relocatable:
+            return hex(address)
+        section = self.debug.section_at(address)
+        if section is None:
+            return hex(address)
+        return f"{section.name}+{address - section.address:#x}"
+
+    @cached_property
+    def _code(self) -> FileCode | None:
+        """The instructions of the program; None if the file does not have them, or the machine's are not known."""
+        from inlinetrace.code.file import FileCode
+
+        if not has_code(self.program):
+            return None
+        code = FileCode(self.program)
+        try:
+            code.jumps  # noqa: B018
+        except UnsupportedError:
+            return None
+        return code
 
     def code(self, address: int) -> Code | None:
         """The instructions of the section around ``address``; None if the file at hand does not have them."""
-        section = self.program.section_at(address)
-        if section is None or not section.executable or section.nobits:
-            return None
-        if section.index not in self._codes:
-            from inlinetrace.code.analysis import Code
-
-            try:
-                self._codes[section.index] = Code.of_section(self.program, section)
-            except UnsupportedError:
-                self._codes[section.index] = None
-        return self._codes[section.index]
+        return None if self._code is None else self._code.at(address)
 
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the code is not at hand."""
-        code = self.code(address)
-        return None if code is None else code.is_jump_target(address)
+        return None if self.code(address) is None or self._code is None else self._code.is_jump_target(address)
 
     def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
         """What the code says of how often a site at ``address`` with these ranges is hit."""
-        code = self.code(address)
-        if code is None:
+        if self.code(address) is None or self._code is None:
             return ()
-        return flow_marks(code, address, ranges)
+        return flow_marks(self._code, address, ranges)
 
 
 def open_image(
@@ -136,6 +158,7 @@ def open_image(
 ) -> Image:
     """Open a program and find its DWARF, in it or in a separate debug file below ``roots``.
 
+    ``path`` may also name that debug file; then the program is looked for, so that its instructions can be read.
     ``module`` is the module's name if it is one. Raises NotFoundError if there is no DWARF, MismatchError if the only
     debug file is one of another build, and what ElfFile.open raises.
     """
@@ -143,5 +166,8 @@ def open_image(
     search = find_debug_file(program, roots)
     if search.file is None:
         raise no_debug_info(program, "build with -g, or install the package with the debug symbols")
-    alternate = find_alternate_file(search.file, roots)
-    return Image(program, search.file, alternate.file, (*search.tried, *alternate.tried), module)
+    debug = search.file
+    code = find_program_file(program, roots)
+    alternate = find_alternate_file(debug, roots)
+    tried = (*search.tried, *code.tried, *alternate.tried)
+    return Image(program.path, code.file or program, debug, alternate.file, tried, module)

@@ -4,14 +4,17 @@ import re
 import shutil
 import subprocess
 from array import array
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from inlinetrace.code import Code, Relocations
+from inlinetrace.code import Code, FileCode, Relocations
 from inlinetrace.elf import ElfFile
 from inlinetrace.elf.machine import AARCH64, X86_64, Machine
 from inlinetrace.errors import UnsupportedError
+from tests.elf.elfwriter import Code as Code_
+from tests.elf.elfwriter import elf_file
 
 
 def x86(text: str, address: int = 0x1000, **options: object) -> Code:
@@ -92,7 +95,8 @@ static __attribute__((noinline)) int tail(int n) { return n ? h(n, 1) : 7; }
 int both(int n) { while (n > 10) { n = tail(n); if (n == 12) break; } return tail(n + 1); }
 int table(int n, int m) {
     switch (n) {
-    case 0: return g(m); case 1: return h(m, n); case 2: return m * 3; case 3: return g(m + 1) + 1; case 4: return m ^ 77;
+    case 0: return g(m); case 1: return h(m, n); case 2: return m * 3; case 3: return g(m + 1) + 1;
+    case 4: return m ^ 77;
     case 5: return h(n, 3); case 6: return m - 9; case 7: return g(m * n); case 8: return -m; case 9: return h(2, m);
     }
     return 0;
@@ -205,3 +209,85 @@ def test_relocatable_objects_have_the_jumps_of_the_linked_program(tools: str, tm
     for name in functions:
         assert within(loose, name) == within(linked, name), name
     assert within(loose, "loop")
+
+
+def test_jumps_from_another_section_of_a_linked_file() -> None:
+    hot = Code_(".text", bytes.fromhex("90 90 90 c3"), 0x1000)
+    cold = Code_(".text.cold", bytes.fromhex("90 e9faefffff"), 0x2000)
+    elf = ElfFile.from_bytes(elf_file([hot, cold]))
+    codes = FileCode(elf)
+    text = codes.code(elf.sections[1])
+    assert codes.is_jump_target(0x1000)
+    assert not codes.is_jump_target(0x1001)
+    assert not text.is_jump_target(0x1000)
+    assert list(codes.jumps) == list(codes.jumps_by_source) == [(0x2001, 0x1000)]
+    assert codes.code(elf.sections[1]) is text
+    assert codes.at(0x1003) is text
+    assert codes.at(0x1004) is None
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "tools", ["", "aarch64-linux-gnu-", "riscv64-linux-gnu-", "powerpc64le-linux-gnu-", "s390x-linux-gnu-"]
+)
+def test_cold_parts_jump_back(tools: str, tmp_path: Path) -> None:
+    source = """
+    extern int g(int); extern void cold(int) __attribute__((cold));
+    int f(int n) {
+        int s = g(n);
+        for (int i = 0; i < n; i++) { if (s == 77) { cold(n); s = g(s); } s += g(i) * 3; }
+        return s;
+    }
+    """
+    (tmp_path / "a.c").write_text(source)
+    options = ["-O2", "-freorder-blocks-and-partition", "-c", "a.c"]
+    subprocess.run([f"{tools}gcc", *options], cwd=tmp_path, check=True)
+    elf = ElfFile.open(tmp_path / "a.o")
+    text, cold = elf.section(".text"), elf.section(".text.unlikely")
+    assert text is not None
+    assert cold is not None
+    codes = FileCode(elf)
+    (function,) = elf.symbols().named("f")
+    (part,) = elf.symbols().names_starting_with("f.cold")
+    hot = range(function.address, function.address + function.size)
+    outside = range(cold.address, cold.address + cold.size)
+    there = {target for source, target in codes.jumps if source in hot and target in outside}
+    back = {target for source, target in codes.jumps if source in outside and target in hot}
+    assert there == {part.address}
+    assert len(back) >= 1
+    for target in back:
+        assert codes.code(text).is_boundary(target) is True
+        assert codes.is_jump_target(target)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_jump_tables_of_relocatable_objects(compiler: str, tmp_path: Path) -> None:
+    if compiler == "clang":
+        compiler = next(name for name in ("clang", "clang-16", "clang-15", "clang-14") if shutil.which(name))
+    path = build(tmp_path, [compiler], "-r")
+    elf = ElfFile.open(path)
+    (table,) = elf.symbols().named("table")
+    code = Code.of_section(elf, elf.sections[table.section_index])
+    jumps = [j for j in code.indirect_jumps if table.address <= j.address < table.address + table.size]
+    assert len(jumps) == 1
+    assert 8 <= len(jumps[0].targets) <= 10
+    for target in jumps[0].targets:
+        assert table.address <= target < table.address + table.size
+        assert code.is_boundary(target) is True
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("option", "size"), [("-marm", 4), ("-mthumb", 2)])
+def test_mapping_symbols_tell_arm_from_thumb(option: str, size: int, tmp_path: Path) -> None:
+    path = build(tmp_path, ["arm-linux-gnueabihf-gcc", option], "-r", "-fno-jump-tables")
+    elf = ElfFile.open(path)
+    (loop,) = elf.symbols().named("loop")
+    code = Code.of_section(elf, elf.sections[loop.section_index])
+    inside = [at for at in code.boundaries() if loop.address <= at < loop.address + loop.size]
+    assert min(b - a for a, b in pairwise(inside)) == size
+    assert any(loop.address <= s < loop.address + loop.size for s, _ in code.jumps())
+    data = path.read_bytes().replace(b"\0$a\0", b"\0xa\0").replace(b"\0$t\0", b"\0xt\0")
+    bare = ElfFile.from_bytes(data)
+    with pytest.raises(UnsupportedError, match="no symbols that tell Arm from Thumb"):
+        Code.of_section(bare, bare.sections[loop.section_index])

@@ -51,6 +51,7 @@ c7 45 00 01 00 00 00            movl
 e8 00 00 00 00                  call
 67 e8 00 00 00 00               addr32 call
 e9 00 00 00 00                  jmp
+66 66 48 e8 00 00 00 00         data16 data16 rex.W call (thread-local storage)
 eb 00                           jmp
 0f 84 00 00 00 00               je
 e3 00                           jrcxz
@@ -122,6 +123,8 @@ ea 00       far jmp is gone
 d4 0a       aam is gone
 82 c0 01    alias of 80 is gone
 0f 0a       undefined
+66 e8 00 00 00 00 Intel reads four bytes, AMD two
+66 0f 84 00 00 00 00 the same
 0f 24 c0    undefined
 0f 38 ff c0 undefined
 0f 3a 00 c0 undefined
@@ -222,7 +225,7 @@ def test_empty_code() -> None:
 def test_any_bytes_are_instructions_or_undecoded(code: bytes, known: list[int]) -> None:
     sweep = _x86.sweep(memoryview(code), 0, array("Q", sorted(set(known))))
     starts = list(sweep.boundaries())
-    covered = set()
+    covered: set[int] = set()
     for start in starts:
         length = _x86.decode(memoryview(code), start)[0]
         assert 0 < length <= 15

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from array import array
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +39,7 @@ def test_rows_of_a_sequence() -> None:
     assert rows_of(program) == [(0x1000, 0, 10), (0x1000, 1, 11), (0x1004, 0, 12), (0x100C, 0, 10), (0x1010, 0, 10)]
     assert list(rows.column) == [3] * 5
     assert list(rows.flags) == [RowFlag.IS_STMT] * 4 + [RowFlag.IS_STMT | RowFlag.END_SEQUENCE]
-    assert program.sequences == [(0, 0x1000, 0x1010)]
+    assert program.sequences == [(0x1000, 0x1010)]
     assert len(program) == 5
 
 
@@ -216,7 +215,7 @@ def test_rows_out_of_order_are_still_found() -> None:
     assert program.find(0x2000) == (1, 2, 0)
     assert program.find(0x1005) == (1, 4, 0)
     assert program.find(0x100D) == (1, 7, 0)
-    assert program.sequences == [(0, 0x1000, 0x1010), (0, 0x2000, 0x2004)]
+    assert program.sequences == [(0x1000, 0x1010), (0x2000, 0x2004)]
 
 
 @pytest.mark.parametrize("dead", [0, 2**64 - 1])
@@ -231,24 +230,6 @@ def test_what_a_linker_dropped_does_not_hide_what_it_kept(dead: int) -> None:
     assert program.find(0x1004) == (1, 12, 3)
     assert program.has_row(0x1000, 1)
     assert program.next_row(0x1000) == 0x1004
-
-
-def test_sequences_of_an_object_are_told_apart_by_section() -> None:
-    writer = LineWriter()
-    for line in (10, 20, 30):
-        writer.set_address(0)
-        writer.advance_line(line)
-        writer.copy()
-        writer.row(advance=4)
-        writer.end(advance=4)
-    sections = (array("Q", writer.address_fields[:2]), array("I", [9, 4]))
-    program = LineProgram(writer.data, 0, sections=sections)
-    assert [program.find(4, section) for section in (9, 4, 0, 1)] == [(1, 11, 0), (1, 21, 0), (1, 31, 0), None]
-    assert [program.next_row(0, section) for section in (9, 4, 0, 1)] == [4, 4, 4, None]
-    assert [program.has_row(4, 0, section) for section in (9, 4, 0, 1)] == [True, True, True, False]
-    assert program.first_row_at_or_after(1, 4) == 4
-    assert program.first_row_at_or_after(5, 4) is None
-    assert [section for section, _, _ in program.sequences] == [0, 4, 9]
 
 
 def test_a_program_without_rows() -> None:

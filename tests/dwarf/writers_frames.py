@@ -89,7 +89,7 @@ class Cie:
 
 
 class FrameWriter:
-    """Writes one section; ``data`` is what has been written, ``fields`` the offset of each function's address field."""
+    """Writes one section; ``data`` is what has been written."""
 
     def __init__(self, *, eh: bool, address: int = 0, little_endian: bool = True, address_size: int = 8) -> None:
         self.eh = eh

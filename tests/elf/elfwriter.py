@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -85,7 +85,7 @@ def elf_file(
     sections: Sequence[Sec],
     *,
     symbols: Sequence[Sym] = (),
-    relocations: dict[str, Sequence[Rel]] | None = None,
+    relocations: Mapping[str, Sequence[Rel]] | None = None,
     with_addends: bool = True,
     bits: int = 64,
     little: bool = True,
@@ -97,7 +97,7 @@ def elf_file(
     layout = Layout(bits, little, machine, type, segments)
     order, wide = layout.order, bits == 64
     everything = [Sec("", type=0), *sections]
-    numbers = {}
+    numbers: dict[str, int] = {}
     for number, section in enumerate(everything):
         numbers.setdefault(section.name, number)
     if symbols or relocations:

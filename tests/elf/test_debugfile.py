@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.elf import ElfFile
-from inlinetrace.elf.debugfile import build_id_path, find_alternate_file, find_debug_file
+from inlinetrace.elf.debugfile import (
+    build_id_path,
+    find_alternate_file,
+    find_debug_file,
+    find_program_file,
+    has_debug_info,
+)
 from inlinetrace.errors import MismatchError
 from tests.elf.elfwriter import Code, Sec, elf_file
 from tests.elf.test_file import NOTE
@@ -110,6 +116,36 @@ def test_only_keep_debug_pairs(tmp_path: Path, build_id: str, place: str) -> Non
             find_debug_file(elf, [str(tmp_path / "root")])
 
 
+@pytest.mark.parametrize(
+    ("debug", "program"),
+    [
+        ("top/usr/lib/debug/lib/modules/1/x.ko", "top/lib/modules/1/x.ko"),
+        ("top/usr/lib/debug/lib/modules/1/x.ko.debug", "top/usr/lib/modules/1/x.ko.xz"),
+        ("top/usr/lib/debug/usr/bin/x.debug", "top/usr/bin/x"),
+        ("top/usr/lib/debug/.build-id/01/020304.debug", "top/usr/lib/.build-id/01/020304"),
+        ("x.ko.debug", "x.ko.xz"),
+        ("x.debug", "x"),
+    ],
+)
+def test_the_program_of_a_debug_file(tmp_path: Path, debug: str, program: str) -> None:
+    bare = tmp_path / debug
+    bare.parent.mkdir(parents=True, exist_ok=True)
+    bare.write_bytes(elf_file([Sec(".text", type=8, size=1, flags=6), note(), DWARF]))
+    assert find_program_file(ElfFile.open(bare)).file is None
+    wanted = write(tmp_path / program.removesuffix(".xz"), note(OTHER_NOTE))
+    search = find_program_file(ElfFile.open(bare))
+    assert search.file is None
+    assert "the build id is 01020399" in " ".join(attempt.outcome for attempt in search.tried)
+    wanted.write_bytes(elf_file([Code(".text", b"\xc3"), note()]))
+    if program.endswith(".xz"):
+        subprocess.run(["xz", wanted], check=True)
+        wanted = tmp_path / program
+    found = find_program_file(ElfFile.open(bare)).file
+    assert found is not None
+    assert found.path == str(wanted)
+    assert find_program_file(found).file is found
+
+
 @pytest.mark.compiled
 def test_dwz_alternate_file(tmp_path: Path) -> None:
     common = "struct s { int a, b, c, d; struct s *next; char name[40]; }; int sum(struct s *s) { return s->a + s->b; }"
@@ -129,3 +165,16 @@ def test_dwz_alternate_file(tmp_path: Path) -> None:
     assert search.file is not None
     assert search.file.path == str(target)
     assert find_alternate_file(ElfFile.open(target), []).file is None
+
+
+@pytest.mark.kernel
+def test_modules_of_distribution_kernels() -> None:
+    kernels = sorted(Path("~/.cache/inlinetrace-dev/kernels").expanduser().iterdir())
+    assert kernels
+    for kernel in kernels:
+        (module,) = kernel.glob("lib/modules/*/kernel/fs/xfs/xfs.ko*")
+        elf = ElfFile.open(module)
+        search = find_debug_file(elf, [str(kernel / "usr/lib/debug")])
+        assert search.file is not None
+        assert search.file.build_id == elf.build_id
+        assert has_debug_info(search.file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -43,9 +44,9 @@ def use_everything(data: bytes) -> None:
         elf = ElfFile.from_bytes(data)
     except InlineTraceError:
         return
-    attempts = [
+    attempts: list[Callable[[], object]] = [
         lambda: [elf.data(section) for section in elf.sections],
-        lambda: [elf.relocation_targets(section) for section in elf.sections],
+        lambda: [elf.relocations(section) for section in elf.sections],
         lambda: elf.build_id,
         lambda: elf.debug_link,
         lambda: elf.debug_alt_link,
@@ -53,7 +54,7 @@ def use_everything(data: bytes) -> None:
         lambda: [elf.section_at(a) for a in (0, 8, 1 << 63)],
         lambda: list(elf.symbols()),
         lambda: list(elf.symbols().functions()),
-        lambda: [elf.symbols().lookup(a, s) for a in (0, 5, 9, 1 << 63, (1 << 64) - 1) for s in (0, 1, 2, 0xFFFFFFFF)],
+        lambda: [elf.symbols().lookup(a) for a in (0, 5, 9, 0x100005, 1 << 63, (1 << 64) - 1)],
         lambda: elf.symbols().named("a") + elf.symbols().names_starting_with("a."),
     ]
     for attempt in attempts:
@@ -124,3 +125,21 @@ def test_long_overlapping_names_do_not_take_for_ever() -> None:
     data = elf_file([Code(".text", bytes(8)), strings, Sec(".symtab", symbols, type=2, link=".strtab", entry_size=24)])
     table = ElfFile.from_bytes(data).symbols()
     assert table.named("a" * 300) == []
+
+
+def test_messages_are_one_line_whatever_the_section_is_called() -> None:
+    elf = ElfFile.from_bytes(elf_file([Sec(".a\nb\x1b[31m" + "x" * 9000, b"abc", size=1 << 60)]))
+    with pytest.raises(FormatError) as caught:
+        elf.data(elf.sections[1])
+    assert len(str(caught.value)) < 500
+    assert str(caught.value).isprintable()
+
+
+def test_very_many_equal_names_do_not_take_for_ever() -> None:
+    count = 400_000
+    symbols = struct.pack("<IBBHQQ", 1, 2, 0, 1, 0, 8) * count
+    strings = Sec(".strtab", b"\0a\0", type=3)
+    data = elf_file([Code(".text", bytes(8)), strings, Sec(".symtab", symbols, type=2, link=".strtab", entry_size=24)])
+    table = ElfFile.from_bytes(data).symbols()
+    assert table.named("b") == []
+    assert table.lookup(0) is not None

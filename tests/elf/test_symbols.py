@@ -21,8 +21,8 @@ def table(*symbols: Sym, bits: int = 64, little: bool = True, machine: int = 62,
     return ElfFile.from_bytes(data).symbols()
 
 
-def at(symbols: SymbolTable, address: int, section: int | None = None) -> str | None:
-    found = symbols.lookup(address, section)
+def at(symbols: SymbolTable, address: int) -> str | None:
+    found = symbols.lookup(address)
     return None if found is None else f"{found[0].name}+{found[1]:#x}"
 
 
@@ -107,15 +107,20 @@ def test_thumb_functions_have_even_addresses() -> None:
     assert at(symbols, 0x1000) == "thumb+0x0"
 
 
-def test_relocatable_files_need_the_section() -> None:
-    symbols = table(text("a", 0, 0x10), Sym("b", 0, 0x20, ".text.two"), Sym("c", 0x30, 0, ".text.two"), type=1)
-    assert at(symbols, 4, 1) == "a+0x4"
-    assert at(symbols, 4, 2) == "b+0x4"
-    assert at(symbols, 0x18, 1) is None
-    assert at(symbols, 0x20, 2) is None
-    assert at(symbols, 4, 3) is None
-    with pytest.raises(ValueError, match="section"):
-        symbols.lookup(4)
+def test_symbols_of_a_relocatable_file_are_relative_to_their_sections() -> None:
+    sections = [Code(".text", bytes(0x100)), Code(".text.two", bytes(0x40))]
+    given = [text("a", 0, 0x10), text("long", 0xF0, 0x4000)]
+    given += [Sym("b", 0, 0x20, ".text.two"), Sym("c", 0x30, 0, ".text.two")]
+    elf = ElfFile.from_bytes(elf_file(sections, symbols=given, type=1))
+    symbols = elf.symbols()
+    first, second = elf.sections[1].address, elf.sections[2].address
+    assert at(symbols, first + 4) == "a+0x4"
+    assert at(symbols, second + 4) == "b+0x4"
+    assert at(symbols, second + 0x3F) == "c+0xf"
+    for nowhere in (0, 4, first - 1, first + 0x18, first + 0x100, second - 1, second + 0x20, second + 0x40):
+        assert at(symbols, nowhere) is None
+    assert [symbol.address for symbol in symbols.named("c")] == [second + 0x30]
+    assert list(symbols.function_starts(2)) == [second, second + 0x30]
 
 
 def test_names() -> None:
