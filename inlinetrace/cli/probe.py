@@ -18,7 +18,7 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 from inlinetrace.cli.inputs import add_input_arguments, open_input
-from inlinetrace.errors import InlineTraceError, NotFoundError, UnsupportedError, UsageError
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UnsupportedError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
@@ -238,6 +238,8 @@ def _trace(
 
     host = Host()
     threads = _threads(host, args.pid)
+    if plan.kernel:
+        _check_kernel(host, image)
     program = None if plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
@@ -307,6 +309,17 @@ def _open_program(path: str, image: Image) -> int:
         os.close(descriptor)
         raise InlineTraceError("the file was replaced while it was read: start again", path=path)
     return descriptor
+
+
+def _check_kernel(host: Host, image: Image) -> None:
+    """Refuse an image that is not the running kernel: its addresses would be those of other code."""
+    running, given = host.kernel_build_id(), image.program.build_id
+    if running is None or given != running:
+        raise MismatchError(
+            f"build id {given.hex() if given else 'none'}, but the running kernel has "
+            f"{running.hex() if running else 'none'}: its sites cannot be traced with this file",
+            path=image.path,
+        )
 
 
 def _say(text: str) -> None:

@@ -180,8 +180,10 @@ class TracefsBackend:
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
         with self._host.writer(self._definitions) as write:
-            for event in self._plan.events:
+            for planned in self._plan.events:
                 accepted = []
+                # the kernel's counts of hits name only the event, not the group
+                event = Event(f"{planned.name}_{os.getpid()}", planned.types, planned.probes)
                 for probe in event.probes:
                     try:
                         write(definition(self._plan, event, probe, self._group, target) + "\n")
@@ -303,20 +305,22 @@ class TracefsBackend:
         return total
 
     def hits(self) -> int | None:
-        """How often the probes were hit by the kernel's count, recorded or not; None where it is not counted."""
-        if self._plan.kernel or not self._host.exists(f"{self._tracefs}/uprobe_profile"):
+        """How often the probes were hit by the kernel's count, recorded or not; None where it is not counted.
+
+        For kernels, hits that found the processor inside of another probe are counted too: none of them is recorded.
+        """
+        profile = f"{self._tracefs}/{'kprobe_profile' if self._plan.kernel else 'uprobe_profile'}"
+        if not self._host.exists(profile):
             return None
         names = {event.name for event in self.events}
         total = 0
-        for line in self._host.read_text(f"{self._tracefs}/uprobe_profile").splitlines():
+        for line in self._host.read_text(profile).splitlines():
             words = line.split()
-            if len(words) >= 3 and words[-2] in names and words[-3].endswith(self._profile_target):
+            if self._plan.kernel and len(words) == 3 and words[0] in names:
+                total += int(words[1]) + int(words[2])
+            elif not self._plan.kernel and len(words) >= 3 and words[-2] in names:
                 total += int(words[-1])
         return total
-
-    @property
-    def _profile_target(self) -> str:
-        return self._plan.target if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
 
     def process_names(self) -> dict[int, int]:
         """Processes of the threads that the kernel has noted: thread to process."""

@@ -31,7 +31,7 @@ class FakeTracefs(Host):
         self.reject: Callable[[str], int | None] = lambda line: None
         for folder in ("events", "instances", "options"):
             os.makedirs(self.path(f"{TRACEFS}/{folder}"))
-        for name in ("uprobe_events", "kprobe_events", "error_log", "saved_tgids", "uprobe_profile"):
+        for name in ("uprobe_events", "kprobe_events", "error_log", "saved_tgids", "uprobe_profile", "kprobe_profile"):
             Path(self.path(f"{TRACEFS}/{name}")).write_text("")
         Path(self.path(f"{TRACEFS}/events/header_page")).write_text(HEADER_PAGE)
         self.add_process(os.getpid(), 1000)

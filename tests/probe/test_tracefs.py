@@ -67,8 +67,8 @@ def test_attaching_and_detaching_a_program(host: FakeTracefs) -> None:
         f"instances/{name}/events/{name}/enable <- 1",
     ]
     assert host.read_text(f"{TRACEFS}/uprobe_events").splitlines() == [
-        f"p:{name}/sites0 /bin/x:0x10 k=\\0:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
-        f"p:{name}/sites0 /bin/x:0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
+        f"p:{name}/sites0_{os.getpid()} /bin/x:0x10 k=\\0:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
+        f"p:{name}/sites0_{os.getpid()} /bin/x:0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
     ]
     assert backend.lost() == 8
     assert backend.detach() == []
@@ -83,14 +83,14 @@ def test_a_kernel_has_kprobes_and_expedited_grace_periods_only_while_they_go(hos
     assert backend.attach() == []
     name = backend.group
     assert host.read_text(f"{TRACEFS}/kprobe_events").splitlines()[1] == (
-        f"p:{name}/sites0 _stext+0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string"
+        f"p:{name}/sites0_{os.getpid()} _stext+0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string"
     )
     assert not any("rcu" in line for line in host.done)
     assert backend.detach() == []
     order = [line for line in host.done if "rcu" in line or line.startswith("kprobe_events <-")]
     assert order == [
         "/sys/kernel/rcu_expedited <- 1",
-        f"kprobe_events <- -:{name}/sites0",
+        f"kprobe_events <- -:{name}/sites0_{os.getpid()}",
         "/sys/kernel/rcu_expedited <- 0",
     ]
     assert not host.exists(expedite.SAVED)
@@ -159,4 +159,19 @@ def test_records_are_read_in_the_order_of_time(host: FakeTracefs) -> None:
         (105, 0, 4242, 0, 0x5000, (7, True, b"cat")),
         (110, 0, 4242, 1, 0x5001, (8, True, b"cat")),
     ]
+    backend.detach()
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+def test_hits_by_the_count_of_the_kernel(kernel: bool, host: FakeTracefs) -> None:
+    backend = TracefsBackend(host, plan(kernel))
+    backend.attach()
+    name = f"sites0_{os.getpid()}"
+    if kernel:
+        text = f"  {name}    10   2\n  {name}  5  0\n  sites0_1  100  100\n"
+    else:
+        text = f"  /bin/x {name}    10\n  /bin/with blank {name}    7\n  /bin/x sites0_1  100\n"
+    Path(host.path(f"{TRACEFS}/{'kprobe' if kernel else 'uprobe'}_profile")).write_text(text)
+    assert backend.hits() == 17
+    assert backend.unread() == 3
     backend.detach()
