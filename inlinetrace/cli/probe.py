@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 HELP = "trace functions live, inlined copies included, with their arguments"
 
 _REASONS_SHOWN = 5
-_ANCHOR = "_stext"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +95,7 @@ def _seconds(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``probe``; 0 when the trace ended as it should."""
+    from inlinetrace.probe.kernel_filter import set_filters
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
 
@@ -111,50 +111,29 @@ def run(args: argparse.Namespace) -> int:
     machine = image.debug.machine
     types = Types(image.dwarf.dies, machine, image.debug.little_endian)
     plan = _plan(args, image, types, condition)
+    if condition is not None:
+        set_filters(plan, condition)
     if args.emit or args.dry_run:
         return _print(args, plan, image, types)
     return _trace(args, plan, image, types, condition, arguments)
 
 
 def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
-    from inlinetrace.probe.fetch import Place
-    from inlinetrace.probe.plan import make_plan
-    from inlinetrace.probe.refusals import kernel_check, program_check
+    from inlinetrace.probe.target import plan_image
 
-    references = _references(args)
     sites = _sites(args, image)
     if condition is not None:
         condition.settle({parameter.name for site in sites for parameter in site.parameters})
-    program, machine = image.program, image.debug.machine
-    kernel = bool(args.vmlinux)
-    anchor = _anchor(image) if kernel else 0
-
-    def place(site: Site) -> Place:
-        offset = program.file_offset(site.address) or 0
-
-        def fixed(address: int, relocated: bool) -> str:
-            if not relocated:
-                return f"@{address:#x}"
-            if kernel:
-                return f"@{_ANCHOR}{address - anchor:+d}"
-            # an offset in the file is added to where the site's own mapping starts: any distance from the site will do
-            return f"@+{offset + address - site.address}"
-
-        return Place(machine, fixed)
-
-    return make_plan(
+    return plan_image(
+        image,
         sites,
-        references,
-        target=_ANCHOR if kernel else os.path.abspath(program.path),
-        kernel=kernel,
-        types=types,
-        place=place,
-        offset=(lambda address: address - anchor) if kernel else program.file_offset,
-        check=kernel_check(image) if kernel else program_check(image),
-        strings=args.strings,
-        doubtful=args.doubtful,
+        types,
+        kernel=bool(args.vmlinux),
+        references=_references(args),
         everything=args.args == "",
         hidden=condition.references if condition is not None else (),
+        strings=args.strings,
+        doubtful=args.doubtful,
         maximum_probes=args.max_probes,
     )
 
@@ -172,13 +151,6 @@ def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
         names = ", ".join(args.functions)
         raise NotFoundError(f"{names}: declared here, but neither inlined nor out of line", path=image.path)
     return sites
-
-
-def _anchor(image: Image) -> int:
-    for symbol in image.debug.symbols().functions():
-        if symbol.name == _ANCHOR:
-            return symbol.address
-    raise NotFoundError(f"no symbol {_ANCHOR}: this is no kernel image", path=image.path)
 
 
 def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> int:

@@ -25,6 +25,8 @@ def plan_text(plan: Plan) -> Iterator[str]:
     """The plan for people: each probe with its hits, what is fetched for each value, and what is refused."""
     for event in plan.events:
         yield f"event {event.name}: {len(event.probes)} probes, {len(event.types)} arguments"
+        if event.filter is not None:
+            yield f"  filter {event.filter}"
         for probe in event.probes:
             yield f"  {definition(plan, event, probe, GROUP)}"
             names = {argument: f"a{number}" for number, argument in enumerate(probe.arguments)}

@@ -16,6 +16,7 @@ from inlinetrace.errors import UsageError
 from inlinetrace.probe.fetch import Place, Recipe, dereference, make_recipe, member_in_memory, string_at
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter
+from inlinetrace.sites.nodes import Op
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ _STEP = re.compile(r"\s*(->|\.)\s*([A-Za-z_]\w*)|\s*\[\s*(0[xX][0-9a-fA-F]+|\d+)
 _NAME = re.compile(r"\s*(\**)\s*([A-Za-z_]\w*)")
 # More steps than reads can be nested make no sense; arrays inside of structures need a few more.
 _MAXIMUM_STEPS = 32
+
+
+_COMPARABLE = (
+    Encoding.SIGNED,
+    Encoding.UNSIGNED,
+    Encoding.CHAR,
+    Encoding.UCHAR,
+    Encoding.BOOL,
+    Encoding.POINTER,
+    Encoding.ENUM,
+)
 
 
 class Step(NamedTuple):
@@ -47,7 +59,8 @@ class Item(NamedTuple):
     """One value to show: how it is had, and as what type its bytes are read.
 
     ``shift`` and ``bits`` cut a bitfield out of the bytes. ``start`` and ``size`` cut a member out of a structure that
-    is fetched whole. ``text`` tells that the value is text. ``truncated`` is not set for values shown as they are.
+    is fetched whole. ``text`` tells that the value is text, ``exact`` that the last argument fetched is the value
+    itself, in its own size and sign.
     """
 
     label: str
@@ -59,6 +72,7 @@ class Item(NamedTuple):
     shift: int = 0
     bits: int = 0
     text: bool = False
+    exact: bool = False
 
 
 def parse(text: str) -> Reference:
@@ -104,8 +118,19 @@ class _Cursor:
         self.shift = self.bits = 0
 
 
-def resolve(reference: Reference, parameter: Parameter, types: Types, place: Place, *, strings: bool = False) -> Item:
-    """Return how the value of a reference is had at one site. Raises UsageError for fields that do not exist."""
+def resolve(
+    reference: Reference,
+    parameter: Parameter,
+    types: Types,
+    place: Place,
+    *,
+    strings: bool = False,
+    exact: bool = False,
+) -> Item:
+    """Return how the value of a reference is had at one site. Raises UsageError for fields that do not exist.
+
+    ``exact`` asks for an argument that is the value itself, for the kernel to compare, where there can be one.
+    """
     label = reference.label
     type_ = parameter.type.die
     location = parameter.location
@@ -118,7 +143,28 @@ def resolve(reference: Reference, parameter: Parameter, types: Types, place: Pla
         if problem is not None:
             _check(reference, type_, types)
             return Item(label, cursor.type, problem, parameter.doubt)
-    return _item(label, cursor, types, place, parameter.doubt, strings)
+    item = _item(label, cursor, types, place, parameter.doubt, strings)
+    return _exact(item, types) if exact else item
+
+
+def _exact(item: Item, types: Types) -> Item:
+    """The item with its value fetched in its own size and sign, if it is one register or one read of memory."""
+    recipe, name = item.recipe, types.name(item.type)
+    if isinstance(recipe, Unavailable) or item.bits or item.start or item.size or item.text:
+        return item
+    location = recipe.location
+    if name.encoding not in _COMPARABLE or name.size not in (1, 2, 4, 8) or location.pieces:
+        return item
+    node = location.nodes[-1]
+    if node.type is not None or node.op not in (Op.REGISTER, Op.LOAD) or (location.size or 8) != name.size:
+        return item
+    if node.op == Op.LOAD and node.b != name.size:
+        return item
+    signed = name.encoding in (Encoding.SIGNED, Encoding.CHAR, Encoding.ENUM) and name.signed
+    last = recipe.reads[-1]
+    argument = last.argument._replace(type=f"{'s' if signed else 'u'}{8 * name.size}")
+    reads = (*recipe.reads[:-1], last._replace(argument=argument))
+    return item._replace(recipe=recipe._replace(reads=reads), exact=True)
 
 
 def _item(label: str, cursor: _Cursor, types: Types, place: Place, doubt: Doubt | None, strings: bool) -> Item:

@@ -97,11 +97,15 @@ class Probe:
 
 @dataclass(slots=True)
 class Event:
-    """One event of the kernel: probes that fetch the same number of arguments of the same types."""
+    """One event of the kernel: probes that fetch the same number of arguments of the same types.
+
+    ``filter``, in the kernel's words, keeps hits from being recorded that are not wanted; see kernel_filter.
+    """
 
     name: str
     types: tuple[str, ...]
     probes: list[Probe] = field(default_factory=list)
+    filter: str | None = None
 
 
 @dataclass(slots=True)
@@ -232,7 +236,8 @@ def _items(
         parameter = by_name.get(reference.parameter)
         if parameter is None:
             continue
-        item = resolve(reference, parameter, types, place, strings=strings)
+        exact = any(other.label == reference.label for other in hidden)
+        item = resolve(reference, parameter, types, place, strings=strings, exact=exact)
         if item.doubt is not None and not doubtful and isinstance(item.recipe, Recipe):
             item = item._replace(recipe=Unavailable(Reason.DOUBTFUL, item.doubt.value))
         items.append(item)

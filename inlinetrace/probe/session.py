@@ -152,7 +152,8 @@ class Session:
                 if child is not None:
                     child.start()
                 self._loop(limits, child, signals)
-                self._account(threads is None and limits.processes is None)
+                filtered = any(event.filter is not None for event in self._plan.events)
+                self._account(threads is None and limits.processes is None and not filtered)
             finally:
                 started = time.monotonic()
                 outcome.left = self._backend.detach()

@@ -193,7 +193,7 @@ class TracefsBackend:
                     else:
                         accepted.append(probe)
                 if accepted:
-                    self.events.append(Event(event.name, event.types, accepted))
+                    self.events.append(Event(event.name, event.types, accepted, planned.filter))
         return refused
 
     def _reason(self, error: OSError) -> str:
@@ -229,6 +229,11 @@ class TracefsBackend:
     def _enable(self) -> list[Refused]:
         """Enable the events; what the kernel refuses in a running program is removed."""
         events = f"{self._instance}/events/{self._group}"
+        for event in self.events:
+            if event.filter is not None:
+                # a filter that the kernel does not take is only slower: every hit is looked at again
+                with suppress(OSError):
+                    self._host.write(f"{events}/{event.name}/filter", f"{event.filter}\n")
         try:
             if self.events:
                 self._host.write(f"{events}/enable", "1\n")

@@ -44,31 +44,40 @@ Shown = Decoded | Unavailable
 Truth = bool | None
 
 
-class _Literal(NamedTuple):
+class Literal(NamedTuple):
+    """A number or text."""
+
     value: int | float | str
 
 
-class _Operand(NamedTuple):
+class Operand(NamedTuple):
     """A value to compare: a reference or a literal, perhaps with a mask; a bare name may be an enumerator."""
 
-    source: Reference | _Literal
+    source: Reference | Literal
     mask: int | None = None
 
 
-class _Comparison(NamedTuple):
-    left: _Operand
+class Comparison(NamedTuple):
+    """Two values and what is asked of them; one alone is asked whether it is anything but 0."""
+
+    left: Operand
     symbol: str | None
-    right: _Operand | None
+    right: Operand | None
 
 
 class Condition:
     """A parsed filter, in postfix order: comparisons and the words ``and``, ``or``, ``not``."""
 
-    def __init__(self, text: str, program: list[_Comparison | str], references: dict[str, Reference]) -> None:
+    def __init__(self, text: str, program: list[Comparison | str], references: dict[str, Reference]) -> None:
         self.text = text
         self._program = program
         self._references = references
         self._enumerators: set[str] = set()
+
+    @property
+    def program(self) -> list[Comparison | str]:
+        """The filter in postfix order."""
+        return self._program
 
     @property
     def references(self) -> list[Reference]:
@@ -90,7 +99,7 @@ class Condition:
         """Whether the filter is true for these values, whatever is unavailable."""
         stack: list[Truth] = []
         for item in self._program:
-            if isinstance(item, _Comparison):
+            if isinstance(item, Comparison):
                 stack.append(self._compare(item, values))
             elif item == "not":
                 top = stack.pop()
@@ -104,10 +113,10 @@ class Condition:
                     stack.append(None if left is None or right is None else not decisive)
         return stack[-1] is True
 
-    def _operand(self, operand: _Operand, values: Mapping[str, Shown]) -> Shown:
+    def _operand(self, operand: Operand, values: Mapping[str, Shown]) -> Shown:
         source = operand.source
         value: Shown
-        if isinstance(source, _Literal):
+        if isinstance(source, Literal):
             value = source.value
         elif source.label in self._enumerators:
             value = Enumerator(source.label)
@@ -117,7 +126,7 @@ class Condition:
             return value & operand.mask if isinstance(value, int) else None
         return value
 
-    def _compare(self, item: _Comparison, values: Mapping[str, Shown]) -> Truth:
+    def _compare(self, item: Comparison, values: Mapping[str, Shown]) -> Truth:
         left = self._operand(item.left, values)
         if left is None or isinstance(left, Unavailable):
             return None
@@ -191,7 +200,7 @@ class _Parser:
         return token if kind == "operator" else None
 
     def condition(self) -> Condition:
-        output: list[_Comparison | str] = []
+        output: list[Comparison | str] = []
         stack: list[str] = []
         want_operand = True
         while self._at < len(self._tokens):
@@ -226,25 +235,25 @@ class _Parser:
             output.append(stack.pop())
         return Condition(self._text, output, self._references)
 
-    def _comparison(self) -> _Comparison:
+    def _comparison(self) -> Comparison:
         left = self._operand()
         symbol = self._peek()
         if symbol not in _COMPARE:
-            if left.mask is None and isinstance(left.source, _Literal):
+            if left.mask is None and isinstance(left.source, Literal):
                 raise self._error("a number or text alone is no condition")
-            return _Comparison(left, None, None)
+            return Comparison(left, None, None)
         self._at += 1
-        return _Comparison(left, symbol, self._operand())
+        return Comparison(left, symbol, self._operand())
 
-    def _operand(self) -> _Operand:
+    def _operand(self) -> Operand:
         if self._at >= len(self._tokens):
             raise self._error("something to compare is missing")
         kind, token, _ = self._tokens[self._at]
-        source: Reference | _Literal
+        source: Reference | Literal
         if kind == "number":
-            source = _Literal(float(token) if "." in token else _integer(token))
+            source = Literal(float(token) if "." in token else _integer(token))
         elif kind == "text":
-            source = _Literal(re.sub(r"\\(.)", r"\1", token[1:-1]))
+            source = Literal(re.sub(r"\\(.)", r"\1", token[1:-1]))
         elif kind == "name":
             source = parse(token)
             self._references.setdefault(source.label, source)
@@ -259,8 +268,8 @@ class _Parser:
             if "." in mask:
                 raise self._error("behind & comes a whole number")
             self._at += 1
-            return _Operand(source, _integer(mask))
-        return _Operand(source)
+            return Operand(source, _integer(mask))
+        return Operand(source)
 
 
 def _integer(token: str) -> int:
