@@ -18,12 +18,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from inlinetrace.cli._rows import Tally
 from inlinetrace.cli.inputs import add_input_arguments, open_input
 from inlinetrace.cli.render import Renderer
 from inlinetrace.errors import NotFoundError
-from inlinetrace.sites.reasons import Compiler, Mark
+from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from inlinetrace.cli._rows import Counts
     from inlinetrace.sites.from_dwarf import Selection
     from inlinetrace.sites.model import Site
     from inlinetrace.target.image import Image
@@ -32,6 +34,7 @@ HELP = "list the inlined sites of functions, and where their parameters are"
 
 # More functions than this are summed up in one line.
 _SUMMARY_LINES = 10
+_LINES_AT_ONCE = 500
 
 _CLANG_NOTICE = (
     "these sites were compiled by clang, whose debug information does not tell when a parameter was changed before "
@@ -83,12 +86,16 @@ def run(args: argparse.Namespace) -> int:
     missing = _missing(image, patterns)
     summary = Summary(not args.inside)
     renderer = Renderer(image.debug.machine, image.name_address)
-    write = sys.stdout.write
-    rows = image.reader.by_address(selection.rows)
-    for site in keep(summary.seen(image.reader.build(rows)), args):
-        summary.add(site)
-        write((renderer.json(site) if args.json else renderer.line(site, args.verbose)) + "\n")
+    lines = []
+    for site in keep(summary.seen(image.reader.build(image.reader.by_address(selection.rows))), args):
+        summary.tally.add(site)
+        lines.append(renderer.json(site) if args.json else renderer.line(site, args.verbose))
+        if len(lines) == _LINES_AT_ONCE:
+            _write(lines)
+    _write(lines)
     sys.stdout.flush()
+    # The interpreter looks for cycles once more when it ends.
+    gc.freeze()
     for line in summary.lines(image, selection, patterns):
         print(line, file=sys.stderr)
     if missing:
@@ -99,12 +106,26 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _write(lines: list[str]) -> None:
+    """Write ``lines`` to stdout and forget them."""
+    if lines:
+        lines.append("")
+        sys.stdout.write("\n".join(lines))
+        lines.clear()
+
+
 def keep(sites: Iterable[Site], args: argparse.Namespace) -> Iterator[Site]:
     """Pass on the sites that the filter options let through."""
+    every = args.all
+    filtered = args.inline_only or args.caller or args.section or args.file or args.available
+    transparent = Mark.TRANSPARENT
     for site in sites:
-        if args.inline_only and not site.inlined:
+        if not every and transparent in site.marks:
             continue
-        if not args.all and Mark.TRANSPARENT in site.marks:
+        if not filtered:
+            yield site
+            continue
+        if args.inline_only and not site.inlined:
             continue
         if args.caller and not _inside(site, args.caller):
             continue
@@ -156,45 +177,26 @@ class Summary:
     """Counts what was listed, for the lines on stderr."""
 
     def __init__(self, by_function: bool) -> None:
+        self.tally = Tally()
         self._by_function = by_function
-        self._counts: dict[str, list[int]] = {}
-        self._addresses: dict[str, set[tuple[str | None, int]]] = {}
-        self._clang = 0
         self._transparent = 0
-        self._shown = 0
 
     def seen(self, sites: Iterable[Site]) -> Iterator[Site]:
         """Count the transparent sites among all, whether they are shown or not."""
+        transparent = Mark.TRANSPARENT
         for site in sites:
-            if Mark.TRANSPARENT in site.marks:
+            if transparent in site.marks:
                 self._transparent += 1
             yield site
 
-    def add(self, site: Site) -> None:
-        """Count a site that is listed."""
-        self._shown += 1
-        counts = self._counts.setdefault(site.function, [0, 0, 0, 0, 0])
-        if not site.inlined:
-            counts[0] += 1
-            return
-        counts[1] += 1
-        self._addresses.setdefault(site.function, set()).add((site.section, site.address))
-        if site.compiler is not Compiler.GCC:
-            self._clang += 1
-        for parameter in site.parameters:
-            counts[2] += 1
-            counts[3] += parameter.available
-            counts[4] += parameter.doubt is not None
-
     def lines(self, image: Image, selection: Selection, patterns: list[str]) -> Iterator[str]:
         """The lines of the summary."""
-        if len(self._counts) <= _SUMMARY_LINES:
-            for name, counts in self._counts.items():
-                yield f"{name}: {self._text(counts, len(self._addresses.get(name, ())))}"
+        functions = self.tally.functions
+        if len(functions) <= _SUMMARY_LINES:
+            for name, counts in functions.items():
+                yield f"{name}: {self._text(counts)}"
         else:
-            total = [sum(counts[column] for counts in self._counts.values()) for column in range(5)]
-            addresses = len(set().union(*self._addresses.values()))
-            yield f"{len(self._counts)} functions: {self._text(total, addresses)}"
+            yield f"{len(functions)} functions: {self._text(self.tally.total)}"
         if self._by_function and "*" not in patterns:
             sites, functions = image.reader.count_inside(selection)
             if sites:
@@ -203,22 +205,21 @@ class Summary:
                 yield (f"{sites} sites of {functions} functions are inlined into {what}: inlinetrace list {inside}")
         elif not self._by_function:
             own = image.select(patterns).rows
-            inlined = sum(row.inlined for row in own)
+            inlined = own.inlined
             yield (
                 f"{', '.join(patterns)} itself: {len(own) - inlined} out of line, {inlined} inlined: "
                 f"inlinetrace list {' '.join(patterns)}"
             )
         if self._transparent:
             yield f"{self._transparent} transparent sites, parts of a function joined to it again (--all lists them)"
-        if self._clang:
-            yield f"{self._clang} of {self._shown}: {_CLANG_NOTICE}"
+        if self.tally.not_gcc:
+            yield f"{self.tally.not_gcc} of {self.tally.shown}: {_CLANG_NOTICE}"
 
     @staticmethod
-    def _text(counts: list[int], addresses: int) -> str:
-        out_of_line, inlined, parameters, available, doubtful = counts
-        text = f"{out_of_line} out of line, {inlined} inlined at {addresses} addresses"
-        if parameters:
-            text += f", {available} of {parameters} arguments available"
-        if doubtful:
-            text += f" ({doubtful} doubtful)"
+    def _text(counts: Counts) -> str:
+        text = f"{counts.out_of_line} out of line, {counts.inlined} inlined at {counts.addresses} addresses"
+        if counts.parameters:
+            text += f", {counts.available} of {counts.parameters} arguments available"
+        if counts.doubtful:
+            text += f" ({counts.doubtful} doubtful)"
         return text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from inlinetrace.cli._rows import JsonLines
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Mark
 
@@ -47,6 +47,7 @@ class Renderer:
         self._name_address = name_address
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
+        self._json = JsonLines(self.location)
 
     def location(self, location: Location, type_: TypeName) -> str:
         """A location in pfunct's words; constants by the sign of the type."""
@@ -104,50 +105,7 @@ class Renderer:
 
     def json(self, site: Site) -> str:
         """One object on one line; the keys are a contract and only grow."""
-        parameters = []
-        for name, type_, location, doubt in site.parameters:
-            item: dict[str, Any] = {"name": name, "type": type_.text}
-            if isinstance(location, Location):
-                item["location"] = self.location(location, type_)
-                if doubt is not None:
-                    item["doubt"] = doubt.value
-            else:
-                item["unavailable"] = location.reason.value
-                if location.detail:
-                    item["detail"] = location.detail
-            parameters.append(item)
-        inlined_into = [frame[0] for frame in site.chain]
-        if site.container is not None:
-            inlined_into.append(site.container)
-        return _ENCODE(
-            {
-                "function": site.function,
-                "inlined": site.inlined,
-                "address": hex(site.address),
-                "symbol": site.symbol,
-                "symbol_offset": site.symbol_offset,
-                "section": site.section,
-                "section_offset": site.section_offset,
-                "inlined_into": inlined_into,
-                "call": _position(site.call),
-                "module": site.module,
-                "source": site.source,
-                "parameters": parameters,
-                "return_type": site.return_type,
-                "variadic": site.variadic,
-                "copy": site.copy,
-                "declared": _position(site.declared),
-                "marks": [mark.value for mark in site.marks],
-                "compiler": site.compiler.value,
-            }
-        )
-
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-
-
-def _position(call: CallSite | None) -> dict[str, Any] | None:
-    return None if call is None else {"file": call[0], "line": call[1], "column": call[2] or None}
+        return self._json.line(site)
 
 
 def source(call: CallSite | None) -> str:

@@ -1,15 +1,36 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Where control can go inside of a set of ranges: whether an address is met again, and which ranges are entered.
 
-The jumps are those of inlinetrace.code.analysis as parallel arrays. Straight-line code is taken to fall through
-everywhere, so what is found reachable may not be; what is found unreachable is not.
+The jumps are those of inlinetrace.code.analysis. Straight-line code is taken to fall through everywhere, so what is
+found reachable may not be; what is found unreachable is not.
 """
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, realloc
 
 
-cdef Py_ssize_t _first_not_below(const uint64_t[::1] values, uint64_t wanted) noexcept nogil:
-    cdef Py_ssize_t low = 0, high = values.shape[0], middle
+cdef Py_ssize_t _first_not_below(const uint64_t[::1] values, uint64_t wanted, Py_ssize_t near) noexcept nogil:
+    """Index of the first of the ascending ``values`` that is not below ``wanted``; ``near`` is where to begin."""
+    cdef Py_ssize_t low, high, middle, step = 1, count = values.shape[0]
+    if near >= count:
+        near = count
+    if near < count and values[near] < wanted:
+        low = near + 1
+        high = low
+        while high < count and values[high] < wanted:
+            low = high + 1
+            high += step
+            step *= 2
+        if high > count:
+            high = count
+    else:
+        high = near
+        low = high
+        while low > 0 and values[low - 1] >= wanted:
+            high = low - 1
+            low -= step
+            step *= 2
+            if low < 0:
+                low = 0
     while low < high:
         middle = (low + high) >> 1
         if values[middle] < wanted:
@@ -19,97 +40,144 @@ cdef Py_ssize_t _first_not_below(const uint64_t[::1] values, uint64_t wanted) no
     return low
 
 
-def is_target(const uint64_t[::1] targets, uint64_t address):
-    """Whether ``address`` is in the ascending ``targets``."""
-    cdef Py_ssize_t at = _first_not_below(targets, address)
-    return at < targets.shape[0] and targets[at] == address
+cdef class Flow:
+    """The jumps of one stretch of code: ``sources`` and ``targets`` sorted by source, and again sorted by target.
 
-
-def is_met_again(const uint64_t[::1] sources, const uint64_t[::1] targets, list ranges, uint64_t address):
-    """Whether control that starts at ``address`` and stays inside of ``ranges`` can come back to it.
-
-    ``sources`` ascend, ``targets`` belong to them. The jump that leads back must stand inside of the ranges; the
-    address itself may lie outside of them.
+    Questions about addresses that lie near each other are answered fastest. Not for several threads at once.
     """
-    cdef Py_ssize_t count = len(ranges), i, j, k, first
-    cdef uint64_t target
-    cdef uint64_t* begin
-    cdef uint64_t* end
-    cdef uint64_t* reached
-    cdef bint changed = True, inside = False, found = False
-    if count == 0:
-        return False
-    begin = <uint64_t*>malloc(3 * count * sizeof(uint64_t))
-    if begin == NULL:
-        raise MemoryError
-    end = begin + count
-    reached = end + count
-    for i in range(count):
-        begin[i] = ranges[i][0]
-        end[i] = ranges[i][1]
-        reached[i] = end[i]
-        if begin[i] <= address < end[i]:
-            reached[i] = address
-            inside = True
-    if not inside:
-        # the entry lies before its code: all of it counts as reached
+
+    def __cinit__(self, const uint64_t[::1] sources, const uint64_t[::1] targets,
+                  const uint64_t[::1] sorted_targets, const uint64_t[::1] their_sources):
+        if (sources.shape[0] != targets.shape[0] or sorted_targets.shape[0] != their_sources.shape[0]
+                or sources.shape[0] != sorted_targets.shape[0]):
+            raise ValueError("the arrays of jumps differ in length")
+        self.sources = sources
+        self.targets = targets
+        self.sorted_targets = sorted_targets
+        self.their_sources = their_sources
+        self.reached = NULL
+
+    def __dealloc__(self):
+        free(self.reached)
+
+    cdef bint targeted(self, uint64_t address) noexcept nogil:
+        """Whether a jump goes to ``address``."""
+        self.at_target = _first_not_below(self.sorted_targets, address, self.at_target)
+        return self.at_target < self.sorted_targets.shape[0] and self.sorted_targets[self.at_target] == address
+
+    def is_target(self, uint64_t address):
+        """Whether a jump goes to ``address``."""
+        return self.targeted(address)
+
+    def marks(self, list ranges, uint64_t address):
+        """How the hits at ``address`` can differ from the calls of a site with these (begin, end) ranges.
+
+        A sum of 1 (the address is met again from inside of the ranges), 2 (only an empty range is at the address and it
+        is jumped to) and 4 (a range that does not hold the address is entered from outside). Empty ranges count as
+        places, not as code.
+        """
+        cdef Range* copied = NULL
+        cdef Py_ssize_t i, count = len(ranges)
+        if not count:
+            return 0
+        copied = <Range*>realloc(NULL, count * sizeof(Range))
+        if copied == NULL:
+            raise MemoryError
+        try:
+            for i in range(count):
+                copied[i].begin, copied[i].end = ranges[i]
+            return self.marks_of(copied, count, address)
+        finally:
+            free(copied)
+
+    cdef int marks_of(self, const Range* ranges, Py_ssize_t count, uint64_t address) except -1:
+        cdef Py_ssize_t i, filled = 0
+        cdef bint inside = False, empty_here = False
+        cdef int marks = 0
+        cdef void* moved
         for i in range(count):
-            reached[i] = begin[i]
-    while changed and not found:
-        changed = False
+            if ranges[i].begin < ranges[i].end:
+                filled += 1
+                if ranges[i].begin <= address < ranges[i].end:
+                    inside = True
+            elif ranges[i].begin == address and ranges[i].begin == ranges[i].end:
+                empty_here = True
+        if filled:
+            if count > self.room:
+                moved = realloc(self.reached, count * sizeof(uint64_t))
+                if moved == NULL:
+                    raise MemoryError
+                self.reached = <uint64_t*>moved
+                self.room = count
+            if self.met_again(ranges, count, address):
+                marks |= REENTERED
+        if filled < count and not inside and empty_here and self.targeted(address):
+            marks |= SHARED_ADDRESS
+        if filled > 1 and self.copied(ranges, count, address):
+            marks |= COPIES
+        return marks
+
+    cdef bint met_again(self, const Range* ranges, Py_ssize_t count, uint64_t address) noexcept nogil:
+        """Whether control that starts at ``address`` and stays inside of ``ranges`` can come back to it.
+
+        The jump that leads back must stand inside of the ranges; the address itself may lie outside of them.
+        """
+        cdef Py_ssize_t i, j, k
+        cdef uint64_t target
+        cdef uint64_t* reached = self.reached
+        cdef bint changed = True, inside = False
         for i in range(count):
-            if reached[i] >= end[i]:
-                continue
-            first = _first_not_below(sources, reached[i])
-            for k in range(first, sources.shape[0]):
-                if sources[k] >= end[i]:
-                    break
-                target = targets[k]
-                if target == address:
-                    found = True
-                    break
-                for j in range(count):
-                    if begin[j] <= target < reached[j] and target < end[j]:
-                        reached[j] = target
-                        changed = True
-                        if target <= address < end[j]:
-                            found = True
+            reached[i] = ranges[i].end
+            if ranges[i].begin <= address < ranges[i].end:
+                reached[i] = address
+                inside = True
+        if not inside:
+            # the entry lies before its code: all of it counts as reached
+            for i in range(count):
+                reached[i] = ranges[i].begin
+        while changed:
+            changed = False
+            for i in range(count):
+                if reached[i] >= ranges[i].end:
+                    continue
+                self.at_source = _first_not_below(self.sources, reached[i], self.at_source)
+                for k in range(self.at_source, self.sources.shape[0]):
+                    if self.sources[k] >= ranges[i].end:
                         break
-            if found:
-                break
-            # falling through into the next range
-            for j in range(count):
-                if begin[j] == end[i] and reached[j] > begin[j] and end[j] > begin[j]:
-                    reached[j] = begin[j]
-                    changed = True
-                    if begin[j] <= address < end[j]:
-                        found = True
-    free(begin)
-    return found
+                    target = self.targets[k]
+                    if target == address:
+                        return True
+                    for j in range(count):
+                        if ranges[j].begin <= target < reached[j] and target < ranges[j].end:
+                            reached[j] = target
+                            changed = True
+                            if target <= address < ranges[j].end:
+                                return True
+                            break
+                # falling through into the next range
+                for j in range(count):
+                    if ranges[j].begin == ranges[i].end and reached[j] > ranges[j].begin < ranges[j].end:
+                        reached[j] = ranges[j].begin
+                        changed = True
+                        if ranges[j].begin <= address < ranges[j].end:
+                            return True
+        return False
 
-
-def entered_ranges(const uint64_t[::1] targets, const uint64_t[::1] sources, list ranges, uint64_t address):
-    """How many ranges that do not hold ``address`` begin at the target of a jump from outside of all ranges.
-
-    ``targets`` ascend, ``sources`` belong to them.
-    """
-    cdef Py_ssize_t k
-    cdef uint64_t begin, end, source
-    cdef bint outside
-    entered = 0
-    for begin, end in ranges:
-        if begin >= end or begin <= address < end:
-            continue
-        k = _first_not_below(targets, begin)
-        while k < targets.shape[0] and targets[k] == begin:
-            source = sources[k]
-            outside = True
-            for other_begin, other_end in ranges:
-                if other_begin <= source < other_end:
-                    outside = False
-                    break
-            if outside:
-                entered += 1
-                break
-            k += 1
-    return entered
+    cdef bint copied(self, const Range* ranges, Py_ssize_t count, uint64_t address) noexcept nogil:
+        """Whether a range that does not hold ``address`` begins at the target of a jump from outside of all ranges."""
+        cdef Py_ssize_t i, j, k
+        cdef uint64_t begin, source
+        for i in range(count):
+            begin = ranges[i].begin
+            if begin >= ranges[i].end or begin <= address < ranges[i].end:
+                continue
+            k = self.at_target = _first_not_below(self.sorted_targets, begin, self.at_target)
+            while k < self.sorted_targets.shape[0] and self.sorted_targets[k] == begin:
+                source = self.their_sources[k]
+                for j in range(count):
+                    if ranges[j].begin <= source < ranges[j].end:
+                        break
+                else:
+                    return True
+                k += 1
+        return False

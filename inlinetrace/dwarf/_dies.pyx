@@ -4,8 +4,9 @@
 An entry is named by a *key*: the number of its Info in the reader's list above bit 44, its offset below. Key 0
 is no entry; as a type it is void.
 """
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb, skip
 from inlinetrace.dwarf._forms cimport (
@@ -13,6 +14,7 @@ from inlinetrace.dwarf._forms cimport (
     V_SIGNATURE, V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec, UnitHeader, Value,
     find_abbreviation, free_abbreviations, load_abbreviations, read_form, skip_form,
 )
+from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 
 from inlinetrace.errors import FormatError
@@ -22,55 +24,33 @@ cdef enum:
     # No C type is that deep; longer chains are cycles or hostile.
     MAX_CHAIN = 512
     MAX_NESTING = 24
+    MAX_SIMPLE = 16
+    # Types that use each other twice a level grow without end.
+    MAX_TEXT = 1 << 14
+    MAX_PARAMETERS = 4096
 
 cdef uint64_t OFFSET_MASK = 0x00000fffffffffffULL
 
-cdef struct Entry:
-    uint64_t offset
-    uint64_t next            # offset behind the attributes: the first child, or the next sibling
-    uint64_t name            # packed string reference
-    uint64_t type            # key, valid if has_type
-    uint64_t origin          # key of the abstract origin, 0 without
-    uint64_t byte_size
-    uint64_t encoding
-    uint64_t sibling
-    int64_t count            # of a subrange; -1 unknown
-    int64_t const_value
-    uint32_t tag
-    bint children
-    bint has_name
-    bint has_type
-    bint has_size
-    bint missing_type        # its type stands in a file that is not there
-    bint declaration
-    bint null
+# DW_ATE_*: how values of a base type are read; what is not listed is "other".
+cdef list _ENCODINGS = ["other", "pointer", "bool", "other", "float", "signed", "char", "unsigned", "uchar"]
 
 
 cdef class Prototype:
     """Name and parameters of a function's entry: ``parameters`` has (key, name, type key, origin key) in order."""
 
-    cdef readonly object name, linkage_name
-    cdef readonly uint64_t return_type, origin
-    cdef readonly uint32_t decl_file, decl_line
-    cdef readonly bint variadic, external
-    cdef readonly tuple parameters
-
 
 cdef class DieReader:
     """Reads single entries of ``infos`` (the main section first). Not for use by several threads at once."""
-
-    cdef readonly list infos
-    cdef Abbreviations table
-    cdef object table_info
-    cdef dict texts
-    cdef dict shapes
 
     def __cinit__(self, list infos):
         if not 0 < len(infos) < 1 << 20:
             raise ValueError("no sections of units, or too many")
         self.infos = infos
-        self.texts = {}
-        self.shapes = {}
+        self.texts = Map()
+        self.shapes = Map()
+        # by name reference, one for each of infos; and type texts by the operators and the base type's name
+        self.names = [Map() for _ in infos]
+        self.simple = {}
         self.table_info = None
         memset(&self.table, 0, sizeof(self.table))
 
@@ -108,7 +88,10 @@ cdef class DieReader:
         """Key that a reference leads to; all ones if it leads to a file that is not there."""
         cdef Py_ssize_t i
         if value.kind == V_REF:
-            return (key & ~OFFSET_MASK) | (value.value & OFFSET_MASK)
+            if value.value > OFFSET_MASK:
+                raise FormatError("a reference leads to no entry of any unit", path=info.path, section=info.section,
+                                  offset=value.at)
+            return (key & ~OFFSET_MASK) | value.value
         if value.kind == V_SIGNATURE:
             for i in range(len(self.infos)):
                 offset = (<Info>self.infos[i]).signatures.get(value.value)
@@ -117,7 +100,9 @@ cdef class DieReader:
         elif value.kind == V_ALT_REF and info.alternate is not None:
             for i in range(len(self.infos)):
                 if self.infos[i] is info.alternate:
-                    return (<uint64_t>i << KEY_SHIFT) | (value.value & OFFSET_MASK)
+                    if value.value > OFFSET_MASK:
+                        break
+                    return (<uint64_t>i << KEY_SHIFT) | value.value
         return 0xffffffffffffffffULL
 
     cdef int read(self, Info info, UnitHeader* unit, uint64_t key, Entry* entry) except -1:
@@ -209,6 +194,15 @@ cdef class DieReader:
                 depth += 1
         return pos
 
+    cdef object name_at(self, Info info, uint64_t key, uint64_t reference):
+        """Text of a string that the entry ``key`` refers to; equal references give one object."""
+        cdef Map names = <Map>self.names[<Py_ssize_t>(key >> KEY_SHIFT)]
+        name = names.get(reference)
+        if name is None:
+            name = info.string(reference)
+            names.set(reference, name)
+        return name
+
     def forget(self):
         """Drop the texts and shapes of types that are kept."""
         self.texts.clear()
@@ -279,7 +273,7 @@ cdef class DieReader:
             pos = self.after(info, unit, &entry, top | pos)
         return result
 
-    def prototype(self, uint64_t key):
+    cpdef Prototype prototype(self, uint64_t key):
         """The Prototype that the DW_TAG_subprogram at ``key`` itself describes.
 
         ``origin`` is the key of its abstract origin or specification, 0 if it has none.
@@ -311,9 +305,9 @@ cdef class DieReader:
                         raise FormatError("a string index leads outside of .debug_str_offsets", path=info.path,
                                           section=info.section, offset=value.at)
                     if spec.attribute == 0x03:
-                        result.name = info.string(value.value)
+                        result.name = self.name_at(info, key, value.value)
                     else:
-                        result.linkage_name = info.string(value.value)
+                        result.linkage_name = self.name_at(info, key, value.value)
                 elif spec.attribute == 0x49:
                     result.return_type = self.target(info, &value, key)
                 elif spec.attribute == 0x3a:
@@ -336,7 +330,10 @@ cdef class DieReader:
                 if entry.null:
                     break
                 if entry.tag == 0x05:
-                    parameters.append((top | pos, info.string(entry.name) if entry.has_name else None,
+                    if len(parameters) == MAX_PARAMETERS:
+                        raise FormatError(f"a function has more than {MAX_PARAMETERS} parameters", path=info.path,
+                                          section=info.section, offset=key & OFFSET_MASK)
+                    parameters.append((top | pos, self.name_at(info, key, entry.name) if entry.has_name else None,
                                        entry.type if entry.has_type else 0, entry.origin))
                 elif entry.tag == 0x18:
                     result.variadic = True
@@ -360,6 +357,10 @@ cdef class DieReader:
         cached = self.texts.get(key)
         if cached is not None:
             return cached
+        simple = self._simple_text(key)
+        if simple is not None:
+            self.texts.set(key, simple)
+            return simple
         if nesting > MAX_NESTING:
             return "..."
         declarator = ""
@@ -408,7 +409,7 @@ cdef class DieReader:
                 inner = self._signature(info, current, nesting)
                 declarator += inner
             else:
-                base = self._base_name(info, &entry)
+                base = self._base_name(info, &entry, current)
                 break
             current = entry.type if entry.has_type else 0
         prefix = " ".join([*qualifiers, base])
@@ -418,13 +419,71 @@ cdef class DieReader:
             text = prefix + declarator
         else:
             text = f"{prefix} {declarator}"
-        self.texts[key] = text
+        if len(text) > MAX_TEXT:
+            text = text[:MAX_TEXT] + "..."
+        self.texts.set(key, text)
         return text
 
-    cdef str _base_name(self, Info info, Entry* entry):
+    cdef str _simple_text(self, uint64_t key):
+        """Text of a type that is pointers and qualifiers around a name; None if it is more than that.
+
+        Such types are many and their texts few: what the entries say is the key to texts that are made once.
+        """
+        # tags of the operators, of the named type, then the reference of its name and its section
+        cdef uint8_t said[MAX_SIMPLE + 17]
+        cdef Py_ssize_t used = 0
+        cdef Entry entry
+        cdef Info info = None
+        cdef UnitHeader* unit
+        cdef uint64_t current = key, section
+        cdef Py_ssize_t i
+        while True:
+            if current == 0xffffffffffffffffULL or used == MAX_SIMPLE:
+                return None
+            if current == 0:
+                memset(&entry, 0, sizeof(Entry))
+                said[used] = 0xff
+                used += 1
+                break
+            info = self.info_of(current)
+            unit = self.open_unit(info, current & OFFSET_MASK)
+            self.read(info, unit, current, &entry)
+            if entry.tag >= 0xff:
+                return None
+            said[used] = <uint8_t>entry.tag
+            used += 1
+            if entry.tag == 0x0f or entry.tag == 0x26 or entry.tag == 0x35:    # pointer, const, volatile
+                current = entry.type if entry.has_type else 0
+                continue
+            break
+        if current and (not entry.has_name or entry.tag not in (0x13, 0x16, 0x17, 0x04, 0x24)):
+            return None
+        section = current >> KEY_SHIFT
+        memcpy(&said[used], &entry.name, 8)
+        memcpy(&said[used + 8], &section, 8)
+        form = PyBytes_FromStringAndSize(<char*>said, used + 16)
+        text = self.simple.get(form)
+        if text is None:
+            base = self._base_name(info, &entry, current) if current else "void"
+            declarator = ""
+            qualifiers = []
+            for i in range(used - 1):
+                if said[i] == 0x0f:
+                    star = "*"
+                    if qualifiers:
+                        star += " ".join(qualifiers) + (" " if declarator else "")
+                        qualifiers = []
+                    declarator = star + declarator
+                else:
+                    qualifiers.insert(0, "const" if said[i] == 0x26 else "volatile")
+            text = " ".join([*qualifiers, base, *([declarator] if declarator else [])])
+            self.simple[form] = text
+        return text
+
+    cdef str _base_name(self, Info info, Entry* entry, uint64_t key):
         word = {0x13: "struct ", 0x17: "union ", 0x04: "enum ", 0x02: "class "}.get(entry.tag, "")
         if entry.has_name:
-            return word + (info.string(entry.name) or "")
+            return word + (self.name_at(info, key, entry.name) or "")
         if entry.tag == 0x3b:
             return "void"
         return f"{word}{{...}}" if word else f"<tag {entry.tag:#x}>"
@@ -439,6 +498,8 @@ cdef class DieReader:
                 break
             if entry.tag == 0x21:
                 text += f"[{entry.count}]" if entry.count >= 0 else "[]"
+                if len(text) > MAX_TEXT:
+                    return text + "..."
             pos = self.after(info, unit, &entry, top | pos)
         return text or "[]"
 
@@ -456,12 +517,15 @@ cdef class DieReader:
                 parameters.append("...")
         return "(" + (", ".join(parameters) or "void") + ")"
 
-    def type_shape(self, uint64_t key):
+    cpdef tuple type_shape(self, uint64_t key):
         """(size in bytes, encoding, signed) of a type below its typedefs and qualifiers.
 
         The size is 0 where it is unknown; encodings are "signed", "unsigned", "bool", "char", "uchar", "float",
         "pointer", "enum", "aggregate" and "other".
         """
+        return self._shape(key, 0)
+
+    cdef tuple _shape(self, uint64_t key, int nesting):
         cdef Entry entry
         cdef Info info
         cdef UnitHeader* unit
@@ -470,6 +534,9 @@ cdef class DieReader:
         cached = self.shapes.get(key)
         if cached is not None:
             return cached
+        if nesting > MAX_NESTING:
+            raise FormatError("a type refers to itself, or is nested too deep", path=self.info_of(key).path,
+                              section=self.info_of(key).section, offset=key & OFFSET_MASK)
         result = (0, "other", False)
         while current != 0 and current != 0xffffffffffffffffULL:
             steps += 1
@@ -485,14 +552,16 @@ cdef class DieReader:
             if entry.tag in (0x0f, 0x10, 0x42):
                 result = (entry.byte_size if entry.has_size else unit.address_size, "pointer", False)
             elif entry.tag == 0x24:
-                encoding = {1: "pointer", 2: "bool", 4: "float", 5: "signed", 6: "char", 7: "unsigned", 8: "uchar",
-                            0x10: "unsigned", 0x11: "unsigned", 0x12: "unsigned"}.get(entry.encoding, "other")
-                result = (entry.byte_size, encoding, encoding in ("signed", "char"))
+                if entry.encoding <= 8:
+                    encoding = _ENCODINGS[entry.encoding]
+                else:
+                    encoding = "unsigned" if 0x10 <= entry.encoding <= 0x12 else "other"
+                result = (entry.byte_size, encoding, entry.encoding == 5 or entry.encoding == 6)
             elif entry.tag == 0x04:
                 size = entry.byte_size
                 signed = None
                 if entry.has_type:
-                    inner = self.type_shape(entry.type)
+                    inner = self._shape(entry.type, nesting + 1)
                     size = size or inner[0]
                     signed = inner[2]
                 if signed is None:
@@ -501,10 +570,10 @@ cdef class DieReader:
             elif entry.tag in (0x13, 0x17, 0x02):
                 result = (entry.byte_size, "aggregate", False)
             elif entry.tag == 0x01:
-                result = (entry.byte_size if entry.has_size else self._array_size(info, unit, current, &entry),
+                result = (entry.byte_size if entry.has_size else self._array_size(info, unit, current, &entry, nesting),
                           "aggregate", False)
             break
-        self.shapes[key] = result
+        self.shapes.set(key, result)
         return result
 
     cdef bint _has_negative(self, Info info, UnitHeader* unit, uint64_t key, Entry* enumeration) except -1:
@@ -519,7 +588,7 @@ cdef class DieReader:
             pos = self.after(info, unit, &entry, top | pos)
         return False
 
-    cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array):
+    cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array, int nesting):
         cdef Entry entry
         cdef uint64_t pos = array.next, top = key & ~OFFSET_MASK
         total = 1
@@ -529,6 +598,8 @@ cdef class DieReader:
                 break
             if entry.tag == 0x21:
                 total *= max(entry.count, 0)
+                if total >> 63:
+                    return 0
             pos = self.after(info, unit, &entry, top | pos)
-        element = self.type_shape(array.type) if array.has_type and not array.missing_type else (0,)
+        element = self._shape(array.type, nesting + 1) if array.has_type and not array.missing_type else (0,)
         return total * element[0]

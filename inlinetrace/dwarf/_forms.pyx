@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Abbreviation tables (DWARF 5 section 7.5.3), compiled for one unit at a time."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 
 from inlinetrace.dwarf._cursor cimport Cursor, ERR_SIZE, make_cursor, read_sleb, read_u8, read_uleb
 
@@ -96,6 +96,15 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
         code = table.entries[i].code
         if code <= dense and table.by_code[code] == 0:
             table.by_code[code] = i + 1
+    free(table.sparse)
+    table.sparse = NULL
+    if not only:
+        for i in range(table.count):
+            if table.entries[i].code > dense:
+                table.sparse = _sorted(table.entries, table.count)
+                if table.sparse == NULL:
+                    return -1
+                break
     table.offset = offset
     table.address_size = unit.address_size
     table.offset_size = unit.offset_size
@@ -104,9 +113,54 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
     return 0
 
 
+cdef uint32_t* _sorted(Abbreviation* entries, uint32_t count) noexcept nogil:
+    """Indexes of ``entries`` in the order of their codes, equal codes in the order of the table; NULL without memory."""
+    cdef uint32_t* order = <uint32_t*>malloc(count * sizeof(uint32_t))
+    cdef uint32_t* other = <uint32_t*>malloc(count * sizeof(uint32_t))
+    cdef uint32_t* swapped
+    cdef uint64_t width = 1, start, middle, end, a, b, k
+    if order == NULL or other == NULL:
+        free(order)
+        free(other)
+        return NULL
+    for k in range(count):
+        order[k] = <uint32_t>k
+    while width < count:
+        start = 0
+        while start < count:
+            middle = min(start + width, <uint64_t>count)
+            end = min(start + 2 * width, <uint64_t>count)
+            a = start
+            b = middle
+            for k in range(start, end):
+                if a < middle and (b >= end or entries[order[a]].code <= entries[order[b]].code):
+                    other[k] = order[a]
+                    a += 1
+                else:
+                    other[k] = order[b]
+                    b += 1
+            start = end
+        swapped = order
+        order = other
+        other = swapped
+        width *= 2
+    free(other)
+    return order
+
+
 cdef Abbreviation* find_sparse(Abbreviations* table, uint64_t code) noexcept nogil:
     """Look up a code that is far above the number of declarations."""
-    cdef uint32_t i
+    cdef uint32_t i, low = 0, high = table.count
+    if table.sparse != NULL:
+        while low < high:
+            i = low + (high - low) // 2
+            if table.entries[table.sparse[i]].code < code:
+                low = i + 1
+            else:
+                high = i
+        if low < table.count and table.entries[table.sparse[low]].code == code:
+            return &table.entries[table.sparse[low]]
+        return NULL
     for i in range(table.count):
         if table.entries[i].code == code:
             return &table.entries[i]
@@ -117,6 +171,8 @@ cdef void free_abbreviations(Abbreviations* table) noexcept nogil:
     free(table.entries)
     free(table.specs)
     free(table.by_code)
+    free(table.sparse)
+    table.sparse = NULL
     table.entries = NULL
     table.specs = NULL
     table.by_code = NULL

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint64_t
 
 from inlinetrace.dwarf._forms cimport UnitHeader
+from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._units cimport Info
 
 cdef struct Entry:
@@ -21,5 +22,5 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
 cdef int read_ranges(Info info, UnitHeader* unit, uint64_t offset, Entries* out, uint64_t* error_at) noexcept nogil
 cdef int resolve_list(Info info, UnitHeader* unit, uint64_t index, bint locations, uint64_t* offset) noexcept nogil
 cdef raise_list_error(Info info, int error, bint v5, bint locations, uint64_t offset)
-cdef tuple find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
-                     uint64_t view, object move)
+cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
+                   uint64_t view, LineProgram lines, Entry* live, bint* empty) except -1

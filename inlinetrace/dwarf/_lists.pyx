@@ -9,6 +9,7 @@ from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, ERR_END, make_cursor, read_u8, read_u16, read_uint, read_uleb, skip
 from inlinetrace.dwarf._forms cimport UnitHeader
+from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._units cimport Info, describe
 
 from inlinetrace.errors import FormatError
@@ -223,26 +224,35 @@ def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t vi
         free(found.items)
 
 
-cdef tuple find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
-                     uint64_t view, object move):
+cdef uint64_t _moved(LineProgram lines, uint64_t address, uint64_t view) except? 0xffffffffffffffff:
+    """The address that a label belongs to which gcc may have left before alignment padding.
+
+    If the line table has no row with the label's view at its address, the label is that of the next row.
+    """
+    cdef uint64_t following = 0
+    lines.decode()
+    if view <= 0xffffffff and lines.has_row_at(address, <uint32_t>view):
+        return address
+    if lines.next_row_at(address, &following) and following - address < PADDING:
+        return following
+    return address
+
+
+cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
+                   uint64_t view, LineProgram lines, Entry* live, bint* empty) except -1:
     """Find the entry of a location list that is live at (``pc``, ``view``); ``found`` is reused by the caller.
 
     An entry is live if (begin, begin view) <= (pc, view) < (end, end view). Without view pairs the views of all labels
-    are 0 and so is the one that counts. ``move``, if given, is called with a label's (address, view) that might have
-    been left before alignment padding and returns the address it belongs to. Returns (expression bytes, empty) where
-    ``empty`` tells that the entry's range has no bytes, or None if none is live.
+    are 0 and so is the one that counts. ``lines``, the unit's line table, corrects labels that were left before
+    alignment padding; None leaves them. Returns 1 with the entry in ``live``, ``empty`` telling that its range has no
+    bytes, or 0 if none is live.
     """
     cdef uint64_t at = 0, i, begin, end
     cdef Entry* e
     cdef Entry* default = NULL
-    cdef const uint8_t* data
-    cdef const uint8_t[::1] section = info.loclists if unit.version >= 5 else info.locations
     cdef int error = read_locations(info, unit, offset, views, found, &at)
     if error:
         raise_list_error(info, error, unit.version >= 5, True, at)
-    if found.count == 0:
-        return None
-    data = &section[0]
     for i in range(found.count):
         e = &found.items[i]
         if e.is_default:
@@ -252,21 +262,25 @@ cdef tuple find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offse
             continue
         begin = e.begin
         end = e.end
-        if views and move is not None:
+        if views and lines is not None:
             if begin + PADDING > pc:
-                begin = move(begin, e.begin_view)
+                begin = _moved(lines, begin, e.begin_view)
             if end + PADDING > pc and end <= pc:
-                end = move(end, e.end_view)
+                end = _moved(lines, end, e.end_view)
         if views == 0 and e.begin_view == 0 and e.end_view == 0:
             if not begin <= pc < end:
                 continue
         elif not ((begin < pc or (begin == pc and e.begin_view <= view))
                   and (pc < end or (pc == end and view < e.end_view))):
             continue
-        return (<bytes>data[e.expression:e.expression + e.length], begin == end)
+        live[0] = e[0]
+        empty[0] = begin == end
+        return 1
     if default != NULL:
-        return (<bytes>data[default.expression:default.expression + default.length], False)
-    return None
+        live[0] = default[0]
+        empty[0] = False
+        return 1
+    return 0
 
 
 cdef int read_ranges(Info info, UnitHeader* unit, uint64_t offset, Entries* out, uint64_t* error_at) noexcept nogil:

@@ -8,6 +8,7 @@ from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memset
 
 from inlinetrace.dwarf._forms cimport STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR, UnitHeader
+from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport (
     Entries, Entry, find_live, raise_list_error, read_locations, read_ranges, resolve_list,
 )
@@ -19,23 +20,15 @@ from inlinetrace.dwarf._units cimport Info
 
 from array import array
 
+from inlinetrace.errors import FormatError
+
 
 cdef class SiteEntry:
     """One DW_TAG_inlined_subroutine; ``origin`` is a section offset, parents are ids or -1."""
 
-    cdef readonly uint64_t die, origin, address
-    cdef readonly uint32_t unit, view, call_file, call_line, call_column
-    cdef readonly int64_t parent_site, parent_function
-    cdef readonly bint has_entry, has_address, alternate_origin
-
 
 cdef class FunctionEntry:
     """One DW_TAG_subprogram; ``frame_base`` is the bytes of its expression, ``origin`` 0 where it has none."""
-
-    cdef readonly uint64_t id, die, origin, address
-    cdef readonly uint32_t unit
-    cdef readonly bint has_address, alternate_origin, declaration, abstract, external
-    cdef readonly object name, linkage_name, frame_base
 
 
 cdef int _compare(const void* a, const void* b) noexcept nogil:
@@ -58,15 +51,14 @@ cdef inline bint _contains(const uint64_t* sorted_, Py_ssize_t count, uint64_t v
 cdef class Records:
     """The chunks of one Info, in the order of its units."""
 
-    cdef readonly Info info
-    cdef readonly list chunks
-    cdef Entries scratch
-
     def __cinit__(self, Info info, list chunks):
         expected = 0
         self.info = info
         self.chunks = chunks
         memset(&self.scratch, 0, sizeof(self.scratch))
+        self.work = 0
+        self.most_work = 64_000_000 + 2 * <uint64_t>(info.loclists.shape[0] + info.rnglists.shape[0]
+                                                    + info.locations.shape[0] + info.ranges.shape[0])
         for part in chunks:
             if (<Chunk>part).first_unit != expected:
                 raise ValueError("the chunks are not those of all units in order")
@@ -81,6 +73,14 @@ cdef class Records:
     def site_count(self):
         """Number of DW_TAG_inlined_subroutine entries."""
         return sum(chunk.sites_found for chunk in self.chunks)
+
+    cdef int charge(self, uint64_t count) except -1:
+        """Count list entries that were read since the last selection: huge lists that many records share end here."""
+        self.work += count
+        if self.work > self.most_work:
+            raise FormatError("long lists are shared by more entries than any compiler makes", path=self.info.path,
+                              section=self.info.section)
+        return 0
 
     def name_references(self):
         """Packed references of all names that functions have, each once, sorted ("Q" array)."""
@@ -205,6 +205,7 @@ cdef class Records:
         cdef Chunk chunk
         cdef uint64_t i, number = 0
         cdef SiteRecord* site
+        self.work = 0
         result = []
         if not functions.shape[0]:
             return result
@@ -224,6 +225,7 @@ cdef class Records:
         cdef uint64_t i, number = 0
         cdef int32_t parent
         cdef FunctionRecord* function
+        self.work = 0
         result = []
         if not functions.shape[0]:
             return result
@@ -250,6 +252,7 @@ cdef class Records:
         """Ids of all sites in the order of the file."""
         cdef Chunk chunk
         cdef uint64_t i, number = 0
+        self.work = 0
         result = []
         for part in self.chunks:
             chunk = part
@@ -266,6 +269,7 @@ cdef class Records:
         cdef const uint64_t[::1] wanted
         cdef bint every = functions is None
         wanted = array("Q") if every else functions
+        self.work = 0
         result = []
         for part in self.chunks:
             chunk = part
@@ -294,6 +298,7 @@ cdef class Records:
             error = read_ranges(self.info, header, ranges, found, &at)
         if error:
             raise_list_error(self.info, error, header.version >= 5, False, at)
+        self.charge(found.count)
         return 0
 
     cdef int first_address(self, uint32_t unit, uint64_t entry, uint64_t low, uint64_t ranges, uint32_t flags,
@@ -318,30 +323,30 @@ cdef class Records:
             return 1
         return 0
 
-    def addresses(self, list ids, bint of_sites):
-        """Address of each site or function; all ones for one that has none ("Q" array)."""
-        cdef Chunk chunk
-        cdef uint64_t i, address
+    cdef int address_of(self, uint64_t id_, bint of_site, uint64_t* address) except -1:
+        """Address of a site or function; 0 if it has none."""
+        cdef Chunk chunk = self.chunk_for(id_)
+        cdef uint64_t i = id_ & 0xffffffff
         cdef SiteRecord* s
         cdef FunctionRecord* f
+        if i >= (chunk.site_count if of_site else chunk.function_count):
+            raise IndexError(id_)
+        if of_site:
+            s = &chunk.sites[i]
+            return self.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, address)
+        f = &chunk.functions[i]
+        return self.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, address)
+
+    def addresses(self, list ids, bint of_sites):
+        """Address of each site or function; all ones for one that has none ("Q" array)."""
+        cdef uint64_t address
         cdef uint64_t[::1] out
         cdef Py_ssize_t position = 0
         result = array("Q", bytes(8 * len(ids)))
         out = result
         for id_ in ids:
-            chunk = self.chunk_for(id_)
-            i = <uint64_t>id_ & 0xffffffff
             address = 0xffffffffffffffffULL
-            if of_sites:
-                if i >= chunk.site_count:
-                    raise IndexError(id_)
-                s = &chunk.sites[i]
-                self.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &address)
-            else:
-                if i >= chunk.function_count:
-                    raise IndexError(id_)
-                f = &chunk.functions[i]
-                self.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &address)
+            self.address_of(id_, of_sites, &address)
             out[position] = address
             position += 1
         return result
@@ -361,6 +366,7 @@ cdef class Records:
             low, high = chunk.functions[i].low, chunk.functions[i].high
         if flags & HAS_RANGES:
             self.ranges_into(unit, where, flags, &self.scratch)
+            self.charge(15 * self.scratch.count)
             return [(self.scratch.items[i].begin, self.scratch.items[i].end) for i in range(self.scratch.count)]
         return [(low, high)] if flags & HAS_LOW else []
 
@@ -405,7 +411,7 @@ cdef class Records:
             return -1
         return <int64_t>((id_ & ~0xffffffffULL) | <uint64_t>(-1 - parent))
 
-    def function(self, uint64_t id_):
+    cpdef FunctionEntry function(self, uint64_t id_):
         """The FunctionEntry with this id; its names are those of its own entry."""
         cdef Chunk chunk = self.chunk_for(id_)
         cdef uint64_t i = id_ & 0xffffffff
@@ -429,13 +435,13 @@ cdef class Records:
         entry.external = f.flags & EXTERNAL != 0
         return entry
 
-    def parameters(self, uint64_t id_, bint of_site, uint64_t pc, uint64_t view, move=None):
+    def parameters(self, uint64_t id_, bint of_site, uint64_t pc, uint64_t view, LineProgram lines=None):
         """What each parameter of a site or function is at (``pc``, ``view``): (origin, kind, value, empty).
 
         ``origin`` is the offset of the prototype's entry (its own if it has no origin); one in the supplementary file
         has bit 63 set. ``kind`` is 0 no location, 1 a single expression, 2 the expression of the list entry that is
         live, 3 a list of which no entry is live, 4 unsigned or 5 signed constant, 6 constant bytes; ``value`` is the
-        expression, the constant, or None. ``empty``: the live entry's range has no bytes. ``move`` as in
+        expression, the constant, or None. ``empty``: the live entry's range has no bytes. ``lines`` as in
         find_live. Raises FormatError for a list that cannot be read.
         """
         cdef Chunk chunk = self.chunk_for(id_)
@@ -443,8 +449,10 @@ cdef class Records:
         cdef uint32_t number
         cdef ParameterRecord* p
         cdef UnitHeader* unit
-        cdef tuple live
+        cdef Entry live
         cdef int error
+        cdef bint empty = False
+        cdef const uint8_t[::1] section
         if i >= (chunk.site_count if of_site else chunk.function_count):
             raise IndexError(id_)
         number = chunk.sites[i].first if of_site else chunk.functions[i].first
@@ -460,11 +468,13 @@ cdef class Records:
                     error = resolve_list(self.info, unit, offset, True, &offset)
                     if error:
                         raise_list_error(self.info, error, unit.version >= 5, True, unit.loclists_base)
-                live = find_live(self.info, unit, &self.scratch, offset, p.views, pc, view, move)
-                if live is None:
-                    result.append((origin, 3, None, False))
+                if find_live(self.info, unit, &self.scratch, offset, p.views, pc, view, lines, &live, &empty):
+                    self.charge(self.scratch.count)
+                    section = self.info.loclists if unit.version >= 5 else self.info.locations
+                    text = bytes(section[live.expression:live.expression + live.length])
+                    result.append((origin, 2, text, empty))
                 else:
-                    result.append((origin, 2, live[0], live[1]))
+                    result.append((origin, 3, None, False))
             elif p.kind == LOC_EXPRESSION:
                 result.append((origin, 1, <bytes>self.info.data[p.value:p.value + p.length], False))
             elif p.kind == LOC_BYTES:

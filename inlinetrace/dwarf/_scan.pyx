@@ -4,7 +4,7 @@
 Names and types are left where they are; a record has offsets only. What has no use here (types, variables, labels) is
 passed over, by DW_AT_sibling where the language has no functions inside of types.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
@@ -31,10 +31,18 @@ cdef enum:
     ERR_MEMORY = -1
     ERR_INDEX = 32
     ERR_SIBLING = 33
+    ERR_REFERENCE = 34
+    ERR_NESTING = 35
+    # What walks from a site to the function around it takes a step per level: far more than compilers make, few
+    # enough that hostile input gains nothing.
+    MAX_SITES_DEEP = 512
+    MAX_FUNCTIONS_DEEP = 64
 
 cdef struct Level:
     int32_t parent       # nearest enclosing site or function
     uint8_t owns         # that one is the direct parent: parameters belong to it
+    uint8_t functions    # how many functions are around it
+    uint16_t sites       # how many inlined ones are around it
 
 
 cdef struct Reader:
@@ -155,6 +163,8 @@ cdef int _read_site(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
             site.origin = value.value
             if value.kind == V_ALT_REF:
                 site.flags |= ALT_ORIGIN
+            elif value.kind != V_REF or value.value >= info.size:
+                error = ERR_REFERENCE
         elif spec.attribute == 0x52:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &entry_value)
         elif spec.attribute == 0x11:
@@ -236,6 +246,8 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
                 function.origin = value.value
                 if value.kind == V_ALT_REF:
                     function.flags |= ALT_ORIGIN
+                elif value.value >= info.size:
+                    error = ERR_REFERENCE
         elif spec.attribute == 0x11:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
             error = _address(info, unit, &value, &function.low)
@@ -278,7 +290,7 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
     return error
 
 
-cdef int _read_parameter(Chunk out, Reader* r, UnitHeader* unit, Abbreviation* entry, uint64_t die,
+cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbreviation* entry, uint64_t die,
                          uint32_t* first, uint32_t* last) noexcept nogil:
     cdef ParameterRecord* parameter
     cdef Spec* spec
@@ -296,6 +308,8 @@ cdef int _read_parameter(Chunk out, Reader* r, UnitHeader* unit, Abbreviation* e
         if spec.attribute == 0x31:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
             if value.kind == V_REF:
+                if value.value >= info.size:
+                    return ERR_REFERENCE
                 parameter.origin = value.value
             elif value.kind == V_ALT_REF:
                 parameter.origin = value.value | (1ULL << 63)
@@ -338,7 +352,30 @@ cdef int _push(Reader* r, int32_t parent, bint owns) noexcept nogil:
         return ERR_MEMORY
     r.levels[r.depth].parent = parent
     r.levels[r.depth].owns = owns
+    r.levels[r.depth].functions = r.levels[r.depth - 1].functions if r.depth else 0
+    r.levels[r.depth].sites = r.levels[r.depth - 1].sites if r.depth else 0
     r.depth += 1
+    return 0
+
+
+cdef int _push_site(Reader* r, int32_t parent, uint64_t die) noexcept nogil:
+    if _push(r, parent, True):
+        return ERR_MEMORY
+    r.levels[r.depth - 1].sites += 1
+    if r.levels[r.depth - 1].sites > MAX_SITES_DEEP:
+        r.error_at = die
+        return ERR_NESTING
+    return 0
+
+
+cdef int _push_function(Reader* r, int32_t parent, bint owns, uint64_t die) noexcept nogil:
+    if _push(r, parent, owns):
+        return ERR_MEMORY
+    r.levels[r.depth - 1].sites = 0
+    r.levels[r.depth - 1].functions += 1
+    if r.levels[r.depth - 1].functions > MAX_FUNCTIONS_DEEP:
+        r.error_at = die
+        return ERR_NESTING
     return 0
 
 
@@ -389,11 +426,12 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
         elif kind == K_PARAMETER:
             if r.depth and r.levels[r.depth - 1].owns:
                 if parent >= 0:
-                    error = _read_parameter(out, r, unit, entry, die, &out.sites[parent].first, &out.sites[parent].last)
+                    error = _read_parameter(info, out, r, unit, entry, die, &out.sites[parent].first, &out.sites[parent].last)
                 else:
                     function = &out.functions[-1 - parent]
-                    error = _read_parameter(out, r, unit, entry, die, &function.first, &function.last)
+                    error = _read_parameter(info, out, r, unit, entry, die, &function.first, &function.last)
                 if error:
+                    r.error_at = die
                     return error
             elif entry.fixed >= 0:
                 skip(c, entry.fixed)
@@ -408,8 +446,10 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
                 r.error_at = die
                 return error
             out.sites[out.site_count - 1].parent = parent
-            if entry.children and _push(r, <int32_t>(out.site_count - 1), True):
-                return ERR_MEMORY
+            if entry.children:
+                error = _push_site(r, <int32_t>(out.site_count - 1), die)
+                if error:
+                    return error
         elif kind == K_FUNCTION:
             error = _read_function(info, out, r, unit, unit_index, entry, die, &sibling)
             if error:
@@ -423,9 +463,11 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
                         r.error_at = die
                         return ERR_SIBLING
                     c.pos = sibling
-                elif _push(r, -1 - <int32_t>(out.function_count - 1),
-                           function.flags & (HAS_LOW | HAS_RANGES) != 0):
-                    return ERR_MEMORY
+                else:
+                    error = _push_function(r, -1 - <int32_t>(out.function_count - 1),
+                                           function.flags & (HAS_LOW | HAS_RANGES) != 0, die)
+                    if error:
+                        return error
         else:                                 # K_SKIP
             sibling = 0
             for i in range(entry.count):
@@ -470,11 +512,15 @@ def scan(Info info, Py_ssize_t first, Py_ssize_t last):
     if error == ERR_MEMORY:
         raise MemoryError
     if error:
-        section = ".debug_abbrev" if reader.in_abbrev else info.section
+        section = (".debug_abbrev.dwo" if info.is_dwo else ".debug_abbrev") if reader.in_abbrev else info.section
         if error == ERR_SIBLING:
             text = "DW_AT_sibling does not lead forward inside of its unit"
         elif error == ERR_INDEX:
             text = "an index leads outside of .debug_addr or .debug_str_offsets"
+        elif error == ERR_REFERENCE:
+            text = "DW_AT_abstract_origin or DW_AT_specification leads to no entry"
+        elif error == ERR_NESTING:
+            text = "functions are nested deeper than any compiler makes them"
         elif error == ERR_SIZE:
             text = "an address attribute has a form that is not an address"
         else:

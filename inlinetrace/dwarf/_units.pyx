@@ -15,6 +15,10 @@ from inlinetrace.dwarf._forms cimport (
 
 from inlinetrace.errors import FormatError, UnsupportedError
 
+# No name is longer; what shares the end of one string with many others must not multiply.
+cdef enum:
+    MAX_STRING = 1 << 16
+
 UNIT_TYPES = {1: "compile", 2: "type", 3: "partial", 4: "skeleton", 5: "split compile", 6: "split type"}
 
 
@@ -316,6 +320,9 @@ cdef class Info:
         if text == NULL:
             name = {STR_STR: ".debug_str", STR_LINE: ".debug_line_str"}.get(reference >> STR_SHIFT, self.section)
             raise FormatError("a string lies outside of its section", path=self.path, section=name,
+                              offset=reference & 0x00ffffffffffffffULL)
+        if length > MAX_STRING:
+            raise FormatError(f"a string of {length} bytes is no name", path=self.path, section=self.section,
                               offset=reference & 0x00ffffffffffffffULL)
         return (<bytes>text[:length]).decode("utf-8", "surrogateescape")
 

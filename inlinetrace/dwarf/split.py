@@ -1,7 +1,7 @@
 """Split DWARF: the .dwo and .dwp files that hold the entries of a program (DWARF 5 sections 7.3.2 and 7.3.5).
 
-The program keeps skeleton units, which name the file and carry an id; addresses and lines stay in the program. A .dwo is
-looked for where the skeleton says, then beside the program; a .dwp beside the program (``prog.dwp``).
+The program keeps skeleton units, which name the file and carry an id; addresses and lines stay in the program. A .dwo
+is looked for where the skeleton says, then beside the program; a .dwp beside the program (``prog.dwp``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find_split_units(elf: ElfFile, info: Info) -> SplitUnits:
         if header is None:
             continue
         found.skeletons[header["signature"]] = Skeleton(
-            header["dwo_name"],
+            header["dwo_name"] or "",
             header["comp_dir"],
             header["stmt_list"],
             header["addr_base"],

@@ -7,11 +7,11 @@ be described wrongly keeps a doubt. docs/truth.md has the reasons and the measur
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from inlinetrace.dwarf.expression import decode
 from inlinetrace.dwarf.info import OFFSET_MASK
+from inlinetrace.errors import FormatError
 from inlinetrace.sites.doubt import shape_doubt
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Compiler, Doubt, Reason, Unavailable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from inlinetrace.dwarf._records import FunctionEntry
     from inlinetrace.dwarf.expression import Operation
     from inlinetrace.dwarf.info import DebugInfo, Unit
-    from inlinetrace.sites.model import TypeName
 
 NO_LOCATION = (Unavailable(Reason.NO_LOCATION), None)
 NOT_LIVE = (Unavailable(Reason.NOT_LIVE), None)
@@ -32,31 +31,20 @@ Located = tuple[Location | Unavailable, Doubt | None]
 class Spot:
     """Where a location is wanted: the site's address, and the function that contains it.
 
-    ``flavour`` is what else of the unit and the site the meaning of an expression depends on, as Locator.flavour says.
-    ``is_target`` tells whether another instruction jumps to the address; None if the code is not known.
+    ``at_entry`` tells that the address is the entry of that function.
     """
 
-    __slots__ = ("address", "at_entry", "compiler", "flavour", "function", "inlined", "is_target", "unit")
+    __slots__ = ("address", "at_entry", "compiler", "function", "inlined", "unit")
 
     def __init__(
-        self,
-        unit: Unit,
-        flavour: int,
-        compiler: Compiler,
-        address: int,
-        function: FunctionEntry | None,
-        inlined: bool,
-        at_entry: bool,
-        is_target: Callable[[int], bool | None],
+        self, unit: Unit, compiler: Compiler, address: int, function: FunctionEntry | None, inlined: bool, at_entry: bool
     ) -> None:
         self.unit = unit
-        self.flavour = flavour
         self.compiler = compiler
         self.address = address
         self.function = function
         self.inlined = inlined
         self.at_entry = at_entry
-        self.is_target = is_target
 
 
 def compiler_of(producer: str | None) -> Compiler:
@@ -77,7 +65,8 @@ class Locator:
         self._dwarf = dwarf
         self._machine = dwarf.elf.machine
         self._little = dwarf.elf.little_endian
-        self._cache: dict[tuple[object, ...], tuple[Located, Dependence]] = {}
+        self._dependences: dict[bytes, Dependence] = {}
+        self._dependent: dict[tuple[object, ...], Located] = {}
         self._flavours: dict[tuple[object, ...], int] = {}
         self._frames: dict[bytes, tuple[Operation, ...]] = {}
 
@@ -87,34 +76,37 @@ class Locator:
             (unit.version, unit.offset_size, unit.address_size, compiler), len(self._flavours)
         )
 
-    def locate(self, spot: Spot, kind: int, value: int | bytes | None, empty: bool, type_: TypeName) -> Located:
-        """Location of the parameter whose description is (``kind``, ``value``, ``empty``) of Records.parameters.
+    def constant(self, value: int | bytes, size: int) -> Located:
+        """Location of a DW_AT_const_value of a parameter with ``size`` bytes."""
+        return constant(value, size, address_size=self._dwarf.elf.address_size, little_endian=self._little), None
 
-        Raises FormatError for expressions that cannot be read.
+    def locate(self, key: bytes, expression: bytes, spot: Spot, size: int, single: bool) -> tuple[Located, bool]:
+        """Location that ``expression`` gives a parameter of ``size`` bytes, and whether it is that for every ``key``.
+
+        ``key`` is equal for equal expressions, sizes, flavours and kinds of sites and descriptions; ``single`` tells
+        that DW_AT_location is the expression itself, not a list. Raises FormatError for an expression that cannot be
+        read.
         """
-        if kind == 2:
-            assert isinstance(value, bytes)
-            located = self._resolve(value, spot, type_, False)
-            if (
-                empty
-                and located[1] is None
-                and spot.inlined
-                and isinstance(located[0], Location)
-                and spot.is_target(spot.address) is not False
-            ):
-                return located[0], Doubt.JUMP_TARGET
-            return located
-        if kind == 1:
-            assert isinstance(value, bytes)
-            return self._resolve(value, spot, type_, True)
-        if kind == 3:
-            return NOT_LIVE
-        if value is None or value == b"":
-            return NO_LOCATION
-        return (
-            constant(value, type_.size, address_size=self._dwarf.elf.address_size, little_endian=self._little),
-            None,
-        )
+        known = self._dependences.get(key)
+        if known is not None:
+            again = self._dependent.get((key, *self._circumstances(spot, known)))
+            if again is not None:
+                return again, False
+        location, depends = resolve_traced(expression, self._context(spot, size))
+        doubt = None
+        if isinstance(location, Location):
+            doubt = shape_doubt(
+                location,
+                compiler=spot.compiler,
+                single_expression=single,
+                inlined=spot.inlined,
+                stack_pointer=self._machine.stack_pointer,
+            )
+        if depends is Dependence.NONE:
+            return (location, doubt), known is None
+        self._dependences.setdefault(key, depends)
+        self._dependent[(key, *self._circumstances(spot, depends))] = (location, doubt)
+        return (location, doubt), False
 
     def _frame_base(self, spot: Spot) -> tuple[Operation, ...] | None:
         function = spot.function
@@ -131,33 +123,7 @@ class Locator:
             )
         return known
 
-    def _resolve(self, expression: bytes, spot: Spot, type_: TypeName, single: bool) -> Located:
-        key = (expression, type_.size, spot.flavour << 2 | single << 1 | spot.inlined)
-        known = self._cache.get(key)
-        if known is not None:
-            if known[1] is Dependence.NONE:
-                return known[0]
-            again = self._cache.get((*key, *self._dependent(spot, known[1])))
-            if again is not None:
-                return again[0]
-        location, depends = resolve_traced(expression, self._context(spot, type_.size))
-        doubt = None
-        if isinstance(location, Location):
-            doubt = shape_doubt(
-                location,
-                compiler=spot.compiler,
-                single_expression=single,
-                inlined=spot.inlined,
-                stack_pointer=self._machine.stack_pointer,
-            )
-        result = ((location, doubt), depends)
-        if known is None:
-            self._cache[key] = result
-        if depends is not Dependence.NONE:
-            self._cache[(*key, *self._dependent(spot, depends))] = result
-        return result[0]
-
-    def _dependent(self, spot: Spot, depends: Dependence) -> tuple[object, ...]:
+    def _circumstances(self, spot: Spot, depends: Dependence) -> tuple[object, ...]:
         frame: object = None
         if depends & Dependence.FRAME:
             base = spot.function.frame_base if spot.function else None
@@ -173,15 +139,24 @@ class Locator:
         unit, dwarf = spot.unit, self._dwarf
         top = unit.info << 44
 
+        def within(offset: int) -> int:
+            if offset > OFFSET_MASK:
+                raise FormatError(
+                    f"an expression refers to an entry at {offset:#x}", path=dwarf.elf.path, section=".debug_info"
+                )
+            return offset
+
         def base_type(offset: int) -> tuple[int, int] | None:
-            tag, attributes, _ = dwarf.dies.die(top | (unit.offset + offset))
+            tag, attributes, _ = dwarf.dies.die(top | within(unit.offset + offset))
             if tag != 0x24:
                 return None
             size, encoding = attributes.get(0x0B), attributes.get(0x3E)
-            return (encoding[1], size[1]) if size and encoding else None
+            if size is None or encoding is None or size[0] != "uint" or encoding[0] != "uint":
+                return None
+            return encoding[1], size[1]
 
         def pointed_at(offset: int, byte_offset: int) -> str | None:
-            return self._value_of(top | offset, byte_offset)
+            return self._value_of(top | within(offset), byte_offset)
 
         return Context(
             self._machine,
@@ -204,7 +179,7 @@ class Locator:
             return None
         for _ in range(4):
             _, attributes, _ = self._dwarf.dies.die(key)
-            if 0x03 in attributes or 0x31 not in attributes:
+            if 0x03 in attributes or 0x31 not in attributes or attributes[0x31][0] != "ref":
                 break
             key = attributes[0x31][1]
         name = attributes.get(0x03, (None, None))[1]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace.code._flow import Flow
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
 from inlinetrace.elf.debugfile import (
     DEFAULT_ROOTS,
@@ -22,16 +23,15 @@ from inlinetrace.elf.debugfile import (
 )
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
-from inlinetrace.sites.from_dwarf import DwarfSites, Place, Selection
-from inlinetrace.sites.marks import flow_marks
+from inlinetrace.sites.from_dwarf import DwarfSites, Region, Selection
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
     from inlinetrace.code.file import FileCode
-    from inlinetrace.elf.sections import Section
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
-    from inlinetrace.sites.reasons import Mark
+
+_LAST_ADDRESS = (1 << 64) - 1
 
 
 class Image:
@@ -57,7 +57,6 @@ class Image:
         self.alternate = alternate
         self.tried = tuple(tried)
         self.module = module
-        self._last_section: Section | None = None
 
     @cached_property
     def dwarf(self) -> DebugInfo:
@@ -103,17 +102,21 @@ class Image:
     def _symbols(self) -> SymbolTable:
         return self._symbols_file.symbols()
 
-    def place(self, address: int) -> Place:
-        """Section and symbol of a link-time address."""
-        section = self._last_section
-        if section is None or not section.address <= address < section.address + section.size:
-            section = self._last_section = self.program.section_at(address) or self._symbols_file.section_at(address)
-        found = self._symbols.name_and_offset(address)
-        symbol, offset = found or (None, None)
+    @property
+    def relocatable(self) -> bool:
+        """Whether people call an address by its section and offset."""
+        return self.program.relocatable
+
+    def region(self, address: int) -> Region:
+        """The section around an address."""
+        section = self.program.section_at(address) or self._symbols_file.section_at(address)
         if section is None:
-            return Place(None, None, symbol, offset, address)
-        within = address - section.address
-        return Place(section.name, within, symbol, offset, within if self.program.relocatable else address)
+            return Region(None, address, min(address + 1, _LAST_ADDRESS))
+        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS))
+
+    def symbol(self, address: int) -> tuple[str, int] | None:
+        """Name of the function symbol that contains ``address``, and the offset in it."""
+        return self._symbols.name_and_offset(address)
 
     def name_address(self, address: int) -> str:
         """What people call an address: a hexadecimal number, in a relocatable file section and offset."""
@@ -142,15 +145,16 @@ class Image:
         """The instructions of the section around ``address``; None if the file at hand does not have them."""
         return None if self._code is None else self._code.at(address)
 
-    def is_jump_target(self, address: int) -> bool | None:
-        """Whether an instruction jumps to ``address``; None where the code is not at hand."""
-        return None if self.code(address) is None or self._code is None else self._code.is_jump_target(address)
+    @cached_property
+    def _flow(self) -> Flow | None:
+        if self._code is None:
+            return None
+        by_source, by_target = self._code.jumps_by_source, self._code.jumps
+        return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
 
-    def marks(self, address: int, ranges: list[tuple[int, int]]) -> tuple[Mark, ...]:
-        """What the code says of how often a site at ``address`` with these ranges is hit."""
-        if self.code(address) is None or self._code is None:
-            return ()
-        return flow_marks(self._code, address, ranges)
+    def flow(self, address: int) -> Flow | None:
+        """The jumps of the program; None if the instructions at ``address`` are not at hand."""
+        return None if self.code(address) is None else self._flow
 
 
 def open_image(

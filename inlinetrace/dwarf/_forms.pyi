@@ -1,0 +1,1 @@
+"""Abbreviations and forms: compiled, used by the compiled readers only."""
