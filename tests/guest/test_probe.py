@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,20 +33,30 @@ def tracing(*arguments: str, patience: float = 250) -> Iterator[subprocess.Popen
     else:
         process.wait()
         pytest.fail(f"did not attach: {said}")
-    print(said)
+    keep(said)
     try:
         yield process
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             process.wait(patience)
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stderr.close()
+
+
+def keep(text: str) -> None:
+    """Print what the command said, and keep it with the guest's results: times are read there."""
+    print(text)
+    with open(Path(os.environ["OUT"]) / "probe.txt", "a") as file:
+        file.write(text)
 
 
 def end(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """End a trace and return its hits."""
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=250)
-    print(errors)
+    keep(errors)
     return [json.loads(line) for line in output.splitlines()]
 
 
@@ -77,14 +86,12 @@ def test_arguments_of_an_inlined_function_are_those_of_the_system_call(tmp_path:
 def test_many_sites_of_a_kernel_come_and_go(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     with tracing(
-        "kmalloc", "--args", "--inline-only", "--max-probes", "300", "-k", VMLINUX, "-p", str(os.getpid())
+        "kmalloc", "--args", "--inline-only", "--max-probes", "1000", "-k", VMLINUX, "-p", str(os.getpid())
     ) as process:
         for number in range(5):
             os.mkdir(tmp_path / str(number))
             os.listdir(tmp_path)
-        begin = time.monotonic()
-        hits = end(process)
-        print(f"ended after {time.monotonic() - begin:.2f} s, {len(hits)} hits")
+        assert end(process)
     assert process.returncode == 130
     assert "inlinetrace" not in (TRACING / "kprobe_events").read_text()
     assert Path("/sys/kernel/rcu_expedited").read_text().strip() == "0"

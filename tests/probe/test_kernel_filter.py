@@ -21,7 +21,7 @@ PROGRAM = """
 struct s { unsigned char byte; short half; long word; unsigned bits : 3; };
 volatile long sink;
 static inline __attribute__((always_inline)) void take(int n, unsigned u, long l, struct s *s)
-{ sink += n + u + l + s->word; }
+{ sink += n + u + l + s->word + s->half + s->byte + s->bits; }
 __attribute__((noinline)) void one(int n, unsigned u, long l, struct s *s) { take(n, u, l, s); }
 static inline __attribute__((always_inline)) void deep(int n) { sink += n; }
 static inline __attribute__((always_inline)) void wide(int n) { deep(n); }
