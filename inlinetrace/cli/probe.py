@@ -312,6 +312,8 @@ def _say_refused(refused: list[Refused], total: int) -> None:
 def _say_attached(args: argparse.Namespace, plan: Plan, outcome: Outcome) -> None:
     total = plan.sites + len(plan.refused)
     _say_refused(outcome.refused, total)
+    for notice in plan.notices:
+        _say(notice)
     if args.verbose or sys.stderr.isatty():
         attached = total - len(outcome.refused)
         _say(f"{attached} of {total} sites attached in {outcome.attach_seconds:.3f} s")

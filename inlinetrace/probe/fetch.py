@@ -228,8 +228,9 @@ class Evaluator:
         """Return the text that was asked for with the recipe."""
         assert self.text_index is not None
         text = fields[self.text_index]
-        return text if isinstance(text, bytes) else FAULT
+        return text if isinstance(text, bytes) else _NO_TEXT
 
 
 FAULT = Unavailable(Reason.FAULT, "the memory could not be read")
+_NO_TEXT = Unavailable(Reason.FAULT, "the text could not be read, or is longer than 4 KB")
 _CROSSING = Unavailable(Reason.FAULT, "a read across a page boundary, which cannot be proved")

@@ -103,7 +103,13 @@ def remove(host: Host, tracefs: str, name: str, known: Iterable[Descriptor] = ()
     if left:
         return [*left, f"the events {name} stay, somebody uses them"]
     before = set(known)
-    users = [descriptor for descriptor in perf_descriptors(host) if descriptor not in before]
+    # another trace of ours opens perf events on its own group only
+    traces = {owner(other) for other in groups(host, tracefs) if other != name and is_alive(host, other)}
+    users = [
+        descriptor
+        for descriptor in perf_descriptors(host)
+        if descriptor not in before and (descriptor.pid, descriptor.start) not in traces
+    ]
     if users:
         pids = ", ".join(str(pid) for pid in sorted({user.pid for user in users}))
         return [f"the events {name} stay: process {pids} has perf events open that may be on them"]

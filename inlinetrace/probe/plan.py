@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from inlinetrace.errors import NotFoundError
 from inlinetrace.probe.fetch import Argument, Place, Recipe
 from inlinetrace.probe.fields import Item, Reference, resolve
-from inlinetrace.sites.reasons import Reason, Unavailable
+from inlinetrace.sites.reasons import Compiler, Reason, Unavailable
 
 if TYPE_CHECKING:
     from inlinetrace.probe.types import Types
@@ -33,6 +33,10 @@ MAXIMUM_NAME = 63
 NUMBER = "k"
 COMMAND = "comm"
 _OWN_ARGUMENTS = 2
+CLANG_NOTICE = (
+    "{} sites were not compiled by gcc: their debug information does not tell when an argument was changed before the "
+    "site, so that its new value may be shown"
+)
 
 
 class Refusal(enum.Enum):
@@ -60,6 +64,8 @@ class Refusal(enum.Enum):
     """Inside of the bytes that function tracing rewrites."""
     TOO_MANY_ARGUMENTS = "too-many-arguments"
     """More has to be fetched than an event can."""
+    DUPLICATE = "duplicate"
+    """The debug information describes the same site twice."""
     LIMIT = "limit"
     """More probes than --max-probes allows."""
     REJECTED = "rejected"
@@ -162,15 +168,24 @@ def make_plan(
     """
     refused: list[Refused] = []
     grouped: dict[int, list[Site]] = {}
+    seen: set[tuple[object, ...]] = set()
+    clang = 0
     for site in order(sites):
         problem = check(site)
+        identity = (site.address, site.function, site.inlined, site.chain, site.call, site.container)
+        if identity in seen:
+            refused.append(Refused(site, Refusal.DUPLICATE))
+            continue
+        seen.add(identity)
         if problem is not None:
             refused.append(Refused(site, *problem))
         elif offset(site.address) is None:
             refused.append(Refused(site, Refusal.NO_FILE_OFFSET))
         else:
             grouped.setdefault(site.address, []).append(site)
+            clang += site.inlined and site.compiler is not Compiler.GCC
     wanted = [*(references or ()), *hidden]
+    wanted_values = bool(wanted) or everything
     unknown = _unknown(wanted, [site for group in grouped.values() for site in group])
     if unknown:
         raise NotFoundError(unknown)
@@ -199,7 +214,8 @@ def make_plan(
         if event is None:
             event = events[shape] = Event(f"sites{len(events)}", shape)
         event.probes.append(probe)
-    return Plan(target, kernel, list(events.values()), refused)
+    notices = [CLANG_NOTICE.format(clang)] if clang and wanted_values else []
+    return Plan(target, kernel, list(events.values()), refused, notices)
 
 
 def _unknown(references: Sequence[Reference], sites: Sequence[Site]) -> str | None:

@@ -36,28 +36,27 @@ SERVER = r"""
 volatile long sink;
 static inline __attribute__((always_inline)) void serve(int who, long number) { sink += who ^ number; }
 __attribute__((noinline)) void answer(int who, long number) { serve(who, number); }
-static void *work(void *unused)
+static void *work(void *byte)
 {
-    char byte;
-    while (read(0, &byte, 1) == 1) {
-        answer(getpid(), byte);
-        if (write(1, &byte, 1) != 1)
-            break;
-    }
-    return unused;
+    answer(getpid(), *(char *)byte);
+    return 0;
 }
 int main(void)
 {
-    pthread_t thread;
-    char ready = 'r';
-    pthread_create(&thread, 0, work, 0);
-    if (write(1, &ready, 1) != 1)
-        return 1;
-    pthread_join(thread, 0);
+    char byte = 'r';
+    do {
+        pthread_t thread;
+        if (byte != 'r') {
+            pthread_create(&thread, 0, work, &byte);
+            pthread_join(thread, 0);
+        }
+        if (write(1, &byte, 1) != 1)
+            break;
+    } while (read(0, &byte, 1) == 1);
     return 0;
 }
 """
-"""Answers each byte on stdin, in a second thread, after saying that it is ready; idle in between."""
+"""Answers each byte on stdin, each in a thread of its own, after saying ``r``: that it is ready. Idle in between."""
 
 LIBRARY = r"""
 volatile long sink;

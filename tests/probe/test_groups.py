@@ -134,3 +134,11 @@ def test_a_zombie_is_gone(host: FakeTracefs) -> None:
     path = Path(host.path("/proc/77/stat"))
     path.write_text(path.read_text().replace(") S", ") Z"))
     assert host.start_time(77) is None
+
+
+def test_another_trace_of_ours_has_perf_events_on_its_own_group_only(host: FakeTracefs) -> None:
+    host.add_process(55, 500, ("anon_inode:[perf_event]",))
+    make(host, "inlinetrace_55_500")
+    make(host, "inlinetrace_1_2")
+    assert groups.remove(host, TRACEFS, "inlinetrace_1_2") == []
+    assert groups.groups(host, TRACEFS) == ["inlinetrace_55_500"]

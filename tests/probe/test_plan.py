@@ -15,6 +15,7 @@ from inlinetrace.probe.fetch import Recipe
 from inlinetrace.probe.fields import parse, parse_list
 from inlinetrace.probe.plan import Refusal, definition
 from inlinetrace.probe.refusals import program_check, x86_steps_over
+from inlinetrace.probe.target import plan_image
 from inlinetrace.sites.reasons import Reason, Unavailable
 from tests.cases.runner import PROGRAMS
 from tests.probe.planning import plan_program
@@ -197,3 +198,20 @@ def test_references() -> None:
             parse(wrong)
     with pytest.raises(UsageError):
         parse_list(" , ")
+
+
+@compiled
+def test_a_site_that_is_described_twice_is_one(compiler: Compiler) -> None:
+    _, types, image = plan_program(compiler(QUEUE), ["push"])
+    sites = list(image.sites(["push"]))
+    plan = plan_image(image, [*sites, sites[0]], types)
+    assert [refused.refusal for refused in plan.refused] == [Refusal.DUPLICATE]
+    assert plan.sites == len(sites)
+    assert plan.notices == []
+
+
+@compiled
+def test_what_clang_compiled_has_a_notice(compiler: Compiler) -> None:
+    plan, _, _ = plan_program(compiler(QUEUE, "-O2", command="clang-16"), ["push"])
+    (notice,) = plan.notices
+    assert notice.startswith("1 sites were not compiled by gcc")

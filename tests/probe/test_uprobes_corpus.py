@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 import pytest
 
@@ -71,16 +72,17 @@ def live(binary: Path) -> CaseRun:
     return CaseRun(sites, hits, printed)
 
 
-def shown(hit: Hit) -> Mapping[str, object]:  # type: ignore[type-arg]
+def shown(hit: Hit) -> Mapping[str, Any]:
     """The values of a hit under the names that the program prints."""
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     for name, value in hit.values.items():
         members = MEMBERS.get((hit.site.function, name))
         if isinstance(value, dict):
+            members_shown: Any = value
             for printed in members or ():
-                found = value.get(printed)
-                if found is None and isinstance(value.get("w"), list):
-                    found = value["w"][int(printed[1:])]  # type: ignore[index]
+                found = members_shown.get(printed)
+                if found is None and isinstance(members_shown.get("w"), list):
+                    found = members_shown["w"][int(printed[1:])]
                 values[printed] = found
         elif members is None:
             values[name] = value

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from inlinetrace.errors import UsageError
 from inlinetrace.probe.types import Character, Enumerator, Pointer
-from inlinetrace.probe.where import Condition, parse_condition
+from inlinetrace.probe.where import Condition, Shown, parse_condition
 from inlinetrace.sites.reasons import Reason, Unavailable
 
 GONE = Unavailable(Reason.FAULT)
-VALUES = {
+VALUES: dict[str, Shown] = {
     "len": 5000,
     "n": -3,
     "flag": True,
