@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from inlinetrace.probe.fetch import Recipe
-from inlinetrace.probe.plan import COMMAND, NUMBER, Plan, Probe, definition
+from inlinetrace.probe.plan import Plan, definition
 from inlinetrace.sites.location import Shape
 from inlinetrace.sites.model import Encoding
 from inlinetrace.sites.reasons import Unavailable
@@ -104,33 +103,39 @@ def tracefs_script(plan: Plan) -> Iterator[str]:
     """A shell script that defines the events, shows them until it is interrupted, and removes them in order."""
     yield from _definitions(plan)
     yield 'mkdir "$T/instances/$G"'
-    yield 'trap \'echo 0 > "$T/instances/$G/events/$G/enable"; rmdir "$T/instances/$G"; remove\' EXIT'
-    yield "trap exit INT TERM"
     yield 'echo 1 > "$T/instances/$G/events/$G/enable"'
-    # a subshell would keep the instance open after the trap has run
-    yield 'cat "$T/instances/$G/trace_pipe"'
+    yield "trap : INT TERM"
+    yield 'cat "$T/instances/$G/trace_pipe" || :'
 
 
 def perf_script(plan: Plan) -> Iterator[str]:
     """A shell script that defines the events for perf, records them until it is interrupted, and removes them."""
     yield from _definitions(plan)
-    yield "trap remove EXIT"
     yield "trap : INT"
-    yield f"perf record -a -e '{GROUP}:*' -o inlinetrace.data"
+    yield 'perf record -a -e "$G:*" -o inlinetrace.data || :'
     yield "perf script -i inlinetrace.data"
 
 
 def _definitions(plan: Plan) -> Iterator[str]:
     events = "kprobe_events" if plan.kernel else "uprobe_events"
     yield "#!/bin/sh -e"
-    yield f"T=/sys/kernel/tracing G={GROUP}"
+    yield f"T=/sys/kernel/tracing G={GROUP}_script_$$"
     yield "# an event is deleted only when nothing has it enabled: some kernels crash otherwise"
-    deletions = "; ".join(f"echo '-:{GROUP}/{event.name}' >> $T/{events}" for event in plan.events)
-    yield f"remove() {{ {deletions or ':'}; }}"
-    yield f"cat >> $T/{events} <<'END'"
+    yield "remove() {"
+    yield '    for f in "$T/events/$G/enable" "$T"/instances/*/events/"$G"/enable; do'
+    yield '        [ ! -e "$f" ] || echo 0 > "$f"'
+    yield "    done"
+    yield '    [ ! -e "$T/instances/$G" ] || rmdir "$T/instances/$G"'
+    yield f"    for e in {' '.join(event.name for event in plan.events)}; do"
+    yield f'        [ ! -e "$T/events/$G/$e" ] || echo "-:$G/$e" >> "$T/{events}"'
+    yield "    done"
+    yield "}"
+    yield '[ ! -e "$T/events/$G" ] && [ ! -e "$T/instances/$G" ]'
+    yield "trap remove EXIT"
+    yield f"""while IFS= read -r line; do printf 'p:%s/%s\\n' "$G" "$line" >> "$T/{events}"; done <<'END'"""
     for event in plan.events:
         for probe in event.probes:
-            yield definition(plan, event, probe, GROUP)
+            yield definition(plan, event, probe, GROUP).removeprefix(f"p:{GROUP}/")
     yield "END"
 
 
@@ -197,19 +202,4 @@ def _bpftrace_register(machine: Machine, number: int) -> str:
     return (register_text(machine, number) or machine.register_name(number)).lstrip("%")
 
 
-def quoted(path: str) -> str:
-    """A path for a shell."""
-    return shlex.quote(path)
-
-
-__all__ = [
-    "COMMAND",
-    "NUMBER",
-    "Probe",
-    "bpftrace_program",
-    "perf_script",
-    "plan_json",
-    "plan_text",
-    "quoted",
-    "tracefs_script",
-]
+__all__ = ["bpftrace_program", "perf_script", "plan_json", "plan_text", "tracefs_script"]

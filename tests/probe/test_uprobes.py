@@ -345,3 +345,27 @@ def test_a_burst_is_seen_or_counted_as_lost(compiler: Compiler) -> None:
     assert seen > 0
     numbers = [json.loads(line)["args"]["number"] for line in done.stdout.splitlines()[:1000]]
     assert numbers == sorted(numbers)
+
+
+def test_the_script_for_tracefs_works_and_leaves_nothing(compiler: Compiler, tmp_path: Path, tracefs: str) -> None:
+    program = str(compiler(QUEUE))
+    script = tmp_path / "script.sh"
+    script.write_text(run("push", "--args", "number", "--inline-only", "--emit", "tracefs", "-x", program).stdout)
+    process = subprocess.Popen(
+        ["sh", str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    assert process.stdout is not None
+    deadline = time.monotonic() + 20
+    name = f"inlinetrace_script_{process.pid}"
+    switch = Path(f"{tracefs}/instances/{name}/events/{name}/enable")
+    while time.monotonic() < deadline and not (switch.exists() and switch.read_text().strip() == "1"):
+        time.sleep(0.05)
+    subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert ["comm=" in line for line in lines] == [True] * 3
+    # as Ctrl-C does: to all processes of the terminal
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert errors == ""
+    assert name not in Path(f"{tracefs}/uprobe_events").read_text()
+    assert not Path(f"{tracefs}/instances/{name}").exists()
