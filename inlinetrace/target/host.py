@@ -1,0 +1,190 @@
+"""The machine: the only way to /proc, /sys, tracefs, /run and the clock.
+
+>>> host = Host()
+>>> host.read_text("/proc/version")
+>>> host.tracefs()                          # "/sys/kernel/tracing"
+
+Tests give it a directory with the files a machine would have: ``Host(root=tmp_path)``. Paths are those of the
+machine; ``root`` is put before them. What is not there raises FileNotFoundError as the operating system does; callers
+know what its absence means.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+
+from inlinetrace.errors import NotPermittedError
+
+TRACEFS_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+
+
+class Host:
+    """One machine, the one we run on unless ``root`` says otherwise.
+
+    ``environment`` stands for the variables of the environment and ``user`` for the effective user's number; by default
+    they are those of this process.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] = "/",
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: int | None = None,
+    ) -> None:
+        self._root = os.fspath(root).rstrip("/")
+        self.environment: Mapping[str, str] = os.environ if environment is None else environment
+        self.user = os.geteuid() if user is None else user
+
+    @property
+    def is_real(self) -> bool:
+        """Whether this is the machine we run on."""
+        return not self._root
+
+    def path(self, path: str) -> str:
+        """Where a file of the machine is for us."""
+        return self._root + path
+
+    @property
+    def is_root(self) -> bool:
+        """Whether we run as root."""
+        return self.user == 0
+
+    @property
+    def release(self) -> str:
+        """The kernel's release, as ``uname -r`` says it."""
+        return self.read_text("/proc/sys/kernel/osrelease").strip()
+
+    # Files
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        return os.path.exists(self.path(path))
+
+    def read_bytes(self, path: str) -> bytes:
+        """The contents of a file."""
+        with open(self.path(path), "rb", buffering=0) as file:
+            return file.read()
+
+    def read_text(self, path: str) -> str:
+        """The contents of a file as text; bytes that are not UTF-8 are kept as surrogates."""
+        return self.read_bytes(path).decode("utf-8", "surrogateescape")
+
+    def write(self, path: str, text: str, *, append: bool = False) -> None:
+        """Write ``text`` in one call, as files of the kernel want it."""
+        flags = os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC)
+        descriptor = os.open(self.path(path), flags)
+        try:
+            os.write(descriptor, text.encode("utf-8", "surrogateescape"))
+        finally:
+            os.close(descriptor)
+
+    def create(self, path: str, text: str) -> None:
+        """Write a file of our own, which comes into being whole; its directory is made if need be."""
+        place = self.path(path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        temporary = f"{place}.{os.getpid()}"
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, place)
+
+    def open(self, path: str, flags: int) -> int:
+        """A file descriptor, closed on exec."""
+        return os.open(self.path(path), flags | os.O_CLOEXEC)
+
+    def names(self, path: str) -> list[str]:
+        """Sorted names in a directory, none if it is not there."""
+        try:
+            return sorted(os.listdir(self.path(path)))
+        except FileNotFoundError:
+            return []
+
+    def read_link(self, path: str) -> str:
+        """What a symbolic link says."""
+        return os.readlink(self.path(path))
+
+    def walk(self, path: str) -> Iterator[str]:
+        """The paths of all files below a directory, without following links to directories; sorted by directory."""
+        for folder, folders, names in os.walk(self.path(path)):
+            folders.sort()
+            for name in sorted(names):
+                yield os.path.join(folder, name)[len(self._root) :]
+
+    def owner(self, path: str) -> int:
+        """The number of the user that a file belongs to, links followed."""
+        return os.stat(self.path(path)).st_uid
+
+    def is_world_writable(self, path: str) -> bool:
+        """Whether everybody may write a file or directory."""
+        return bool(os.stat(self.path(path)).st_mode & stat.S_IWOTH)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory (a trace instance)."""
+        os.mkdir(self.path(path))
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory (a trace instance)."""
+        os.rmdir(self.path(path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(self.path(path))
+
+    # Processes
+
+    def processes(self) -> Iterator[int]:
+        """Numbers of the processes there are."""
+        for name in self.names("/proc"):
+            if name.isdecimal():
+                yield int(name)
+
+    def start_time(self, pid: int) -> int | None:
+        """When a process was started, in clock ticks after boot; None if there is none. Tells a pid from its reuse."""
+        try:
+            text = self.read_text(f"/proc/{pid}/stat")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        # the name may have blanks and brackets in it
+        fields = text[text.rfind(")") + 1 :].split()
+        return int(fields[19]) if len(fields) > 19 and fields[0] not in ("Z", "X") else None
+
+    def process_of(self, tid: int) -> int | None:
+        """The process that a thread belongs to; None if the thread is gone."""
+        try:
+            for line in self.read_text(f"/proc/{tid}/status").splitlines():
+                if line.startswith("Tgid:"):
+                    return int(line[5:])
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+        return None
+
+    def threads(self, pid: int) -> list[int]:
+        """Threads of a process, none if it is gone."""
+        return [int(name) for name in self.names(f"/proc/{pid}/task")]
+
+    # Clocks
+
+    def monotonic_ns(self) -> int:
+        """CLOCK_MONOTONIC, which the trace clock ``mono`` follows, in nanoseconds."""
+        return time.monotonic_ns()
+
+    def realtime_ns(self) -> int:
+        """CLOCK_REALTIME, in nanoseconds after the epoch."""
+        return time.time_ns()
+
+    # Tracing
+
+    def tracefs(self) -> str:
+        """Where tracefs is mounted. Raises NotPermittedError that says what is missing."""
+        for place in TRACEFS_PLACES:
+            try:
+                if self.exists(f"{place}/events"):
+                    return place
+            except PermissionError:
+                continue
+        if self.is_real and os.geteuid() != 0:
+            raise NotPermittedError("tracing needs root: tracefs cannot be read by this user")
+        raise NotPermittedError("tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing")
