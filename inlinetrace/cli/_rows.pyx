@@ -77,7 +77,7 @@ cdef class Tally:
         (<Counts>counts).add(fields)
         self.total.add(fields)
         self.shown += 1
-        if fields[1] and fields[16] is not _GCC:
+        if fields[1] and fields[16] is not _GCC and fields[18] == "dwarf":
             self.not_gcc += 1
 
 

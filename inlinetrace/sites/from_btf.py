@@ -218,6 +218,10 @@ class BtfSites:
         """Whether any function with this name (shell globs too) exists, with sites or without."""
         return bool(self._wanted_ids([pattern])) or bool(self.select([pattern]))
 
+    def has_copy(self, name: str) -> bool:
+        """Whether the symbol table has a function with this name."""
+        return self._surroundings is not None and bool(self._surroundings.copies(name))
+
     def fully_inlined(self, function: int) -> bool | None:
         """True if a function has no copy of its own: its FUNC is in the inline object. None where that says nothing."""
         if self._rfc or self.btf.base is None:

@@ -50,7 +50,7 @@ class BtfImage:
 
     def has_function(self, pattern: str) -> bool:
         """Whether any function here has a name that matches ``pattern``."""
-        return self.reader.has_function(pattern)
+        return self.reader.has_function(pattern) or self.reader.has_copy(pattern)
 
     def function_names(self) -> Iterator[str]:
         """Every name that a function with sites has here."""
