@@ -38,8 +38,8 @@ _SUMMARY_LINES = 10
 _LINES_AT_ONCE = 500
 
 _CLANG_NOTICE = (
-    "these sites were compiled by clang (or another compiler of LLVM), whose debug information does not tell when a parameter was changed before "
-    "the site: its new value may be shown"
+    "these sites were compiled by clang (or another compiler of LLVM), whose debug information does not tell when a "
+    "parameter was changed before the site: its new value may be shown"
 )
 
 

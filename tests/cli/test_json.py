@@ -61,6 +61,7 @@ def documented(renderer: Renderer, site: Site) -> str:
         "declared": position(site.declared),
         "marks": [mark.value for mark in site.marks],
         "compiler": site.compiler.value,
+        "address_kind": "link-time",
     }
     return json.dumps(keys, ensure_ascii=False)
 
