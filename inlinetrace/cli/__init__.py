@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -15,7 +16,8 @@ from typing import NoReturn
 
 from inlinetrace.errors import InlineTraceError
 
-COMMANDS = ("list", "dump")
+COMMANDS = ("list", "dump", "probe", "clean")
+_WITH_PROGRAM = ("probe",)
 
 _EPILOG = (
     "exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 130 interrupted"
@@ -46,9 +48,18 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code. What goes wrong is one line on stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names that are no UTF-8 must not end a listing; the escape is one that JSON has, too.
+        sys.stdout.reconfigure(errors="backslashreplace")
     command = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    # what follows -- is for the program that is started, not for the parser
+    program_arguments = None
+    if command in _WITH_PROGRAM and "--" in arguments:
+        at = list(arguments).index("--")
+        arguments, program_arguments = arguments[:at], list(arguments[at + 1 :])
     try:
         args = _parser(command).parse_args(arguments)
+        args.program_arguments = program_arguments
         result = args.run(args)
         sys.stdout.flush()
         return int(result)

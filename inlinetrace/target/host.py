@@ -14,10 +14,12 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from inlinetrace.errors import NotPermittedError
 
+_NT_GNU_BUILD_ID = 3
 TRACEFS_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
@@ -81,6 +83,19 @@ class Host:
             os.write(descriptor, text.encode("utf-8", "surrogateescape"))
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def writer(self, path: str) -> Iterator[Callable[[str], None]]:
+        """A file opened once for many writes behind its end, each in one call: definitions of events."""
+        descriptor = os.open(self.path(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            yield lambda text: self._write_whole(descriptor, text)
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _write_whole(descriptor: int, text: str) -> None:
+        os.write(descriptor, text.encode("utf-8", "surrogateescape"))
 
     def create(self, path: str, text: str) -> None:
         """Write a file of our own, which comes into being whole; its directory is made if need be."""
@@ -174,6 +189,24 @@ class Host:
     def realtime_ns(self) -> int:
         """CLOCK_REALTIME, in nanoseconds after the epoch."""
         return time.time_ns()
+
+    # The kernel
+
+    def kernel_build_id(self) -> bytes | None:
+        """The build id of the running kernel; None if it has none or does not tell."""
+        import sys
+
+        from inlinetrace.elf.notes import read_notes
+
+        path = "/sys/kernel/notes"
+        try:
+            data = memoryview(self.read_bytes(path))
+        except OSError:
+            return None
+        for owner, kind, description in read_notes(data, 4, sys.byteorder == "little", path=path, section="notes"):
+            if owner == "GNU" and kind == _NT_GNU_BUILD_ID:
+                return description
+        return None
 
     # Tracing
 

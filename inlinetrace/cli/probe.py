@@ -1,0 +1,334 @@
+"""Trace inlined functions live: one line for each time that a copy of a function, inlined or not, is entered.
+
+  inlinetrace probe area --args -x ./app -- --fast        start a program, show area with its arguments
+  inlinetrace probe area -x ./app -p 4242                 in a process that runs already
+  inlinetrace probe 'parse_*' --args -x libfoo.so         in every process that uses a library
+  inlinetrace probe push --args 'q->len,q->head->name' --where 'q->len > 8' -x ./app
+  inlinetrace probe area --args -x ./app --dry-run        what would be attached, and nothing is
+
+name=? is a value that cannot be had (-v says why), ~ marks one that may be another than the one passed
+(--doubtful). Names come before the options; --args without a list shows every argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import IO, TYPE_CHECKING
+
+from inlinetrace.cli.inputs import add_input_arguments, open_input
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UnsupportedError, UsageError
+from inlinetrace.sites.reasons import Mark
+
+if TYPE_CHECKING:
+    from inlinetrace.probe.fields import Reference
+    from inlinetrace.probe.plan import Plan, Refused
+    from inlinetrace.probe.session import Outcome
+    from inlinetrace.probe.types import Types
+    from inlinetrace.probe.where import Condition
+    from inlinetrace.sites.model import Site
+    from inlinetrace.target.host import Host
+    from inlinetrace.target.image import Image
+
+HELP = "trace functions live, inlined copies included, with their arguments"
+
+_REASONS_SHOWN = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``probe``."""
+    parser.add_argument("functions", nargs="+", metavar="FUNC", help="function names or shell globs")
+    add_input_arguments(parser)
+    values = parser.add_argument_group("values")
+    values.add_argument(
+        "--args",
+        nargs="?",
+        const="",
+        metavar="LIST",
+        help="show the arguments: all of them, or those in LIST, with fields: 'skb->len,skb->dev->name'",
+    )
+    values.add_argument("--strings", action="store_true", help="show the text that a char * points at")
+    values.add_argument("--where", metavar="EXPR", help="show only hits for which this holds: 'len > 4096 and fd != 2'")
+    values.add_argument("--doubtful", action="store_true", help="show values that may be wrong too, with ~")
+    limits = parser.add_argument_group("what to trace, and for how long")
+    limits.add_argument(
+        "-p", "--pid", type=int, action="append", metavar="PID", help="only this process, all its threads"
+    )
+    limits.add_argument("-c", "--count", type=_positive, metavar="N", help="end after N hits")
+    limits.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="end after this time")
+    limits.add_argument(
+        "--require",
+        choices=("any", "all"),
+        default="any",
+        help="all: attach nothing unless every site can be attached (default: any)",
+    )
+    limits.add_argument("--max-probes", type=_positive, metavar="N", help="attach no more than N addresses")
+    limits.add_argument("--inline-only", action="store_true", help="leave out the copies that are functions themselves")
+    limits.add_argument("--buffer-size", type=_positive, metavar="KB", help="buffer of the kernel for each processor")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="one JSON object per line")
+    output.add_argument("-o", "--output", metavar="FILE", help="write the hits to FILE")
+    output.add_argument("--summary", action="store_true", help="at the end, hits by site (on stderr)")
+    output.add_argument("--dry-run", action="store_true", help="print what would be attached; attach nothing")
+    output.add_argument(
+        "--emit", choices=("tracefs", "bpftrace", "perf"), help="print the plan for another tool; attach nothing"
+    )
+    output.add_argument(
+        "-v", "--verbose", action="store_true", help="say why values are missing; inline chains; details"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e9:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``probe``; 0 when the trace ended as it should."""
+    from inlinetrace.probe.kernel_filter import set_filters
+    from inlinetrace.probe.types import Types
+    from inlinetrace.probe.where import parse_condition
+
+    arguments: list[str] | None = args.program_arguments
+    if arguments is not None and not args.exec:
+        raise UsageError("-- starts the program that -x names: add -x PROGRAM")
+    if arguments is not None and args.pid:
+        raise UsageError("-p traces a process that runs, -- starts one: one of the two")
+    if args.module:
+        raise UnsupportedError("modules cannot be traced yet: list works on them")
+    condition = parse_condition(args.where) if args.where else None
+    image = open_input(args)
+    machine = image.debug.machine
+    types = Types(image.dwarf.dies, machine, image.debug.little_endian)
+    plan = _plan(args, image, types, condition)
+    if condition is not None:
+        set_filters(plan, condition)
+    if args.emit or args.dry_run:
+        return _print(args, plan, image, types)
+    return _trace(args, plan, image, types, condition, arguments)
+
+
+def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
+    from inlinetrace.probe.target import plan_image
+
+    sites = _sites(args, image)
+    if condition is not None:
+        condition.settle({parameter.name for site in sites for parameter in site.parameters})
+    return plan_image(
+        image,
+        sites,
+        types,
+        kernel=bool(args.vmlinux),
+        references=_references(args),
+        everything=args.args == "",
+        hidden=condition.references if condition is not None else (),
+        strings=args.strings,
+        doubtful=args.doubtful,
+        maximum_probes=args.max_probes,
+    )
+
+
+def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
+    missing = [pattern for pattern in args.functions if pattern != "*" and not image.has_function(pattern)]
+    if missing:
+        raise NotFoundError(f"no function {missing[0]}", path=image.path)
+    sites = [
+        site
+        for site in image.sites(args.functions)
+        if Mark.TRANSPARENT not in site.marks and (site.inlined or not args.inline_only)
+    ]
+    if not sites:
+        names = ", ".join(args.functions)
+        raise NotFoundError(f"{names}: declared here, but neither inlined nor out of line", path=image.path)
+    return sites
+
+
+def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> int:
+    from inlinetrace.probe import emit
+
+    if args.emit == "tracefs":
+        lines = emit.tracefs_script(plan)
+    elif args.emit == "perf":
+        lines = emit.perf_script(plan)
+    elif args.emit == "bpftrace":
+        lines = emit.bpftrace_program(plan, image.debug.machine, types)
+    else:
+        lines = emit.plan_json(plan) if args.json else emit.plan_text(plan)
+    with _output(args) as file:
+        for line in lines:
+            file.write(line + "\n")
+    if args.emit:
+        _say_refused(plan.refused, plan.sites + len(plan.refused))
+    return 0
+
+
+class _output:  # noqa: N801
+    """The file that the hits go to: stdout, or the one that -o names."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._path: str | None = args.output
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> IO[str]:
+        if self._path is None:
+            return sys.stdout
+        try:
+            self._file = open(self._path, "w", encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise InlineTraceError(error.strerror or str(error), path=self._path) from error
+        return self._file
+
+    def __exit__(self, *problem: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _trace(
+    args: argparse.Namespace,
+    plan: Plan,
+    image: Image,
+    types: Types,
+    condition: Condition | None,
+    arguments: list[str] | None,
+) -> int:
+    from inlinetrace.probe.child import Child
+    from inlinetrace.probe.events import Decoder
+    from inlinetrace.probe.output import Output
+    from inlinetrace.probe.session import Limits, Session
+    from inlinetrace.probe.tracefs import TracefsBackend
+    from inlinetrace.target.host import Host
+
+    host = Host()
+    threads = _threads(host, args.pid)
+    if plan.kernel:
+        _check_kernel(host, image)
+    program = None if plan.kernel else _open_program(plan.target, image)
+    shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
+    hidden: frozenset[str] = frozenset()
+    if condition is not None and args.args != "":
+        asked = {part.label for part in _references(args)}
+        hidden = frozenset(shown & {reference.label for reference in condition.references} - asked)
+    output = Output(host.realtime_ns() - host.monotonic_ns(), verbose=args.verbose, hidden=hidden)
+    backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    child = None
+    with _output(args) as file:
+        render = output.json if args.json else output.line
+        session = Session(
+            host,
+            plan,
+            backend,
+            Decoder(plan, types),
+            lambda hit, process: _write(file, render(hit, process)),
+            file.flush,
+            lambda outcome: _say_attached(args, plan, outcome),
+        )
+        if arguments is not None:
+            child = Child(plan.target, arguments, to_stderr=args.output is None)
+            threads = [child.pid]
+        limits = Limits(
+            args.count,
+            args.duration,
+            frozenset(args.pid) if args.pid else None,
+            condition,
+            args.require == "all",
+        )
+        outcome = session.run(limits, threads=threads, child=child)
+    return _end(args, outcome)
+
+
+def _write(file: IO[str], line: str) -> None:
+    file.write(line + "\n")
+
+
+def _references(args: argparse.Namespace) -> list[Reference]:
+    from inlinetrace.probe.fields import parse_list
+
+    return parse_list(args.args) if args.args else []
+
+
+def _threads(host: Host, pids: list[int] | None) -> list[int] | None:
+    if not pids:
+        return None
+    threads = []
+    for pid in pids:
+        found = host.threads(pid)
+        if not found:
+            raise NotFoundError(f"no process {pid}")
+        threads += found
+    return threads
+
+
+def _open_program(path: str, image: Image) -> int:
+    """The program's file, which must be the one that was read: probes go to this very file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NotFoundError(error.strerror or str(error), path=path) from error
+    from inlinetrace.elf.file import ElfFile
+
+    now = ElfFile.open(f"/proc/self/fd/{descriptor}")
+    if now.build_id != image.program.build_id or now.file_size != image.program.file_size:
+        os.close(descriptor)
+        raise InlineTraceError("the file was replaced while it was read: start again", path=path)
+    return descriptor
+
+
+def _check_kernel(host: Host, image: Image) -> None:
+    """Refuse an image that is not the running kernel: its addresses would be those of other code."""
+    running, given = host.kernel_build_id(), image.program.build_id
+    if running is None or given != running:
+        raise MismatchError(
+            f"build id {given.hex() if given else 'none'}, but the running kernel has "
+            f"{running.hex() if running else 'none'}: its sites cannot be traced with this file",
+            path=image.path,
+        )
+
+
+def _say(text: str) -> None:
+    print(f"inlinetrace: {text}", file=sys.stderr)
+
+
+def _say_refused(refused: list[Refused], total: int) -> None:
+    if not refused:
+        return
+    _say(f"{total - len(refused)} of {total} sites can be attached")
+    for item in refused[:_REASONS_SHOWN]:
+        detail = f": {item.detail}" if item.detail else ""
+        _say(f"not {item.site.function} at {item.site.address:#x}: {item.refusal.value}{detail}")
+    if len(refused) > _REASONS_SHOWN:
+        _say(f"and {len(refused) - _REASONS_SHOWN} more (--dry-run names all)")
+
+
+def _say_attached(args: argparse.Namespace, plan: Plan, outcome: Outcome) -> None:
+    total = plan.sites + len(plan.refused)
+    _say_refused(outcome.refused, total)
+    for notice in plan.notices:
+        _say(notice)
+    if args.verbose or sys.stderr.isatty():
+        attached = total - len(outcome.refused)
+        _say(f"{attached} of {total} sites attached in {outcome.attach_seconds:.3f} s")
+
+
+def _end(args: argparse.Namespace, outcome: Outcome) -> int:
+    if args.summary:
+        for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
+            print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+    if outcome.lost:
+        _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
+    if outcome.unrecorded:
+        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: their text was too long")
+    for line in outcome.left:
+        _say(f"{line}; inlinetrace clean removes it when it is idle")
+    if args.verbose:
+        _say(f"{outcome.shown} hits, {outcome.lost} lost; detached in {outcome.detach_seconds:.3f} s")
+    return 0 if outcome.signal is None else 128 + outcome.signal

@@ -1,0 +1,230 @@
+"""One trace from attaching to detaching: reads, filters, counts, and ends when it should.
+
+>>> session = Session(host, backend, decoder, emit)
+>>> session.run(limits)
+
+Whatever happens in between, everything is detached: an error, a closed pipe, SIGINT, SIGTERM, SIGHUP. Signals are only
+noted while the trace runs, so that none of them can interrupt the detaching.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from inlinetrace.errors import PartialError
+from inlinetrace.probe.plan import Refused
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from inlinetrace.probe.child import Child
+    from inlinetrace.probe.events import Decoder, Hit
+    from inlinetrace.probe.plan import Plan
+    from inlinetrace.probe.tracefs import TracefsBackend
+    from inlinetrace.probe.where import Condition
+    from inlinetrace.target.host import Host
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_IDLE = (0.002, 0.05)
+# A thread's number may be given to another one; what was looked up is not kept for longer.
+_FORGET_AFTER = 5.0
+
+
+@dataclass(slots=True)
+class Limits:
+    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all."""
+
+    count: int | None = None
+    seconds: float | None = None
+    processes: frozenset[int] | None = None
+    condition: Condition | None = None
+    require_all: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a trace. ``hits`` counts what was shown by function, symbol and place; ``left`` was not removed."""
+
+    refused: list[Refused] = field(default_factory=list)
+    records: int = 0
+    shown: int = 0
+    lost: int = 0
+    unrecorded: int = 0
+    left: list[str] = field(default_factory=list)
+    signal: int | None = None
+    by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    attach_seconds: float = 0.0
+    detach_seconds: float = 0.0
+
+
+class Processes:
+    """Which process a thread belongs to, also when it is gone already."""
+
+    def __init__(self, host: Host, noted: Callable[[], dict[int, int]]) -> None:
+        self._host = host
+        self._noted = noted
+        self._known: dict[int, int | None] = {}
+        self._since = time.monotonic()
+
+    def refresh(self) -> None:
+        """Forget what may have changed; to be called now and then."""
+        now = time.monotonic()
+        if now - self._since > _FORGET_AFTER:
+            self._known.clear()
+            self._since = now
+
+    def of(self, thread: int) -> int | None:
+        """The process of a thread, None if nobody knows."""
+        if thread not in self._known:
+            process = self._host.process_of(thread)
+            if process is None:
+                noted = self._noted()
+                for other, its in noted.items():
+                    self._known.setdefault(other, its)
+                process = noted.get(thread)
+            self._known[thread] = process
+        return self._known[thread]
+
+
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """Note SIGINT, SIGTERM and SIGHUP instead of obeying them."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+
+    before = [(number, signal.getsignal(number)) for number in _SIGNALS]
+    for number, handler in before:
+        # whoever started us with a signal ignored (nohup) wants it ignored
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, note)
+    try:
+        yield noted
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+class Session:
+    """One trace. ``emit`` gets each hit with its process; ``flush`` is called after each batch."""
+
+    def __init__(
+        self,
+        host: Host,
+        plan: Plan,
+        backend: TracefsBackend,
+        decoder: Decoder,
+        emit: Callable[[Hit, int | None], None],
+        flush: Callable[[], None],
+        attached: Callable[[Outcome], None],
+    ) -> None:
+        self._host = host
+        self._plan = plan
+        self._backend = backend
+        self._decoder = decoder
+        self._emit = emit
+        self._flush = flush
+        self._attached = attached
+        self._processes = Processes(host, backend.process_names)
+        self.outcome = Outcome()
+
+    def run(self, limits: Limits, *, threads: Sequence[int] | None = None, child: Child | None = None) -> Outcome:
+        """Attach, trace until a limit, the end of ``child`` or a signal, detach.
+
+        ``threads`` and what they start are traced, all if None. Raises PartialError under ``require_all``, before
+        the child is started, and if nothing could be attached.
+        """
+        outcome = self.outcome
+        with _noted_signals() as signals:
+            try:
+                started = time.monotonic()
+                outcome.refused = [*self._plan.refused, *self._backend.attach(threads)]
+                outcome.attach_seconds = time.monotonic() - started
+                self._judge(limits)
+                self._attached(outcome)
+                if child is not None:
+                    child.start()
+                self._loop(limits, child, signals)
+                filtered = any(event.filter is not None for event in self._plan.events)
+                self._account(threads is None and limits.processes is None and not filtered)
+            finally:
+                started = time.monotonic()
+                outcome.left = self._backend.detach()
+                outcome.detach_seconds = time.monotonic() - started
+                if child is not None:
+                    child.end()
+            outcome.signal = signals[0] if signals else None
+        return outcome
+
+    def _judge(self, limits: Limits) -> None:
+        refused = self.outcome.refused
+        total = self._plan.sites + len(self._plan.refused)
+        if refused and (limits.require_all or len(refused) >= total):
+            first = refused[0]
+            why = f"{first.refusal.value}{': ' if first.detail else ''}{first.detail}"
+            raise PartialError(f"{total - len(refused)} of {total} sites can be attached ({why}); nothing is attached")
+
+    def _loop(self, limits: Limits, child: Child | None, signals: list[int]) -> None:
+        begin = time.monotonic()
+        idle = _IDLE[0]
+        while True:
+            ending = bool(signals) or (child is not None and child.ended())
+            ending = ending or (limits.seconds is not None and time.monotonic() - begin >= limits.seconds)
+            if ending:
+                break
+            if self._batch(limits, False):
+                return
+            if self._backend.busy:
+                idle = _IDLE[0]
+            else:
+                idle = min(idle * 2, _IDLE[1])
+                time.sleep(idle)
+        self._backend.disable()
+        while True:
+            if self._batch(limits, True) or not self._backend.busy:
+                return
+
+    def _batch(self, limits: Limits, last: bool) -> bool:
+        """Read and show what there is; whether the count is reached."""
+        records = self._backend.read(last=last)
+        if not records:
+            return False
+        outcome, processes, emit, condition = self.outcome, self._processes, self._emit, limits.condition
+        processes.refresh()
+        outcome.records += len(records)
+        done = False
+        for record in records:
+            process = processes.of(record[2])
+            if limits.processes is not None and process is not None and process not in limits.processes:
+                continue
+            for hit in self._decoder.hits(record):
+                if condition is not None and not condition.holds(hit.values):
+                    continue
+                emit(hit, process)
+                outcome.shown += 1
+                site = hit.site
+                outcome.by_site[site.function, site.symbol or "", site.address] += 1
+                if limits.count is not None and outcome.shown >= limits.count:
+                    done = True
+                    break
+            if done:
+                break
+        self._flush()
+        return done
+
+    def _account(self, everything: bool) -> None:
+        """What the kernel counted and we did not see."""
+        outcome = self.outcome
+        self._backend.disable()
+        outcome.lost = self._backend.lost()
+        hits = self._backend.hits() if everything else None
+        if hits is not None:
+            # with --count some records are left unread
+            outcome.unrecorded = max(0, hits - outcome.records - outcome.lost - self._backend.unread())

@@ -1,0 +1,381 @@
+"""The tracefs backend: probe events of the kernel, in a trace instance and a group of our own.
+
+>>> backend = TracefsBackend(Host(), plan)
+>>> backend.attach()
+>>> for record in backend.read(): ...
+>>> backend.detach()
+
+It needs no compiler and works on every kernel since 6.1. Records are read in binary from ``trace_pipe_raw`` through
+the formats of the events. What was lost is counted by the kernel and asked for with ``lost``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.probe import groups
+from inlinetrace.probe._ring import Layout, decode_page
+from inlinetrace.probe.expedite import expedited
+from inlinetrace.probe.fetch import Argument, Recipe
+from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused, definition
+
+if TYPE_CHECKING:
+    from inlinetrace.probe._ring import Record
+    from inlinetrace.target.host import Host
+
+_FIELD = re.compile(r"\tfield:(.*?)([A-Za-z_]\w*)(?:\[[^;]*\])?;\toffset:(\d+);\tsize:(\d+);")
+_PAGE_FIELD = re.compile(r"\tfield:.*?(\w+);\toffset:(\d+);\tsize:(\d+);")
+# All processors together; each gets its part, but no less than is useful.
+_BUFFERS_KB = 64 << 10
+_LEAST_KB, _MOST_KB = 1024, 16 << 10
+# Pages read from one processor before the others get their turn: bounds what is held in memory.
+_PAGES_PER_ROUND = 256
+# A record may still be written by another processor that took its time before we looked.
+_SLACK_NS = 2_000_000
+
+
+class Backend(Protocol):
+    """What attaches a plan and delivers records."""
+
+    def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
+        """Attach everything, for these threads and what they start, or for all; return what was not accepted."""
+
+    def read(self, *, last: bool = False) -> list[Record]:
+        """The next records in the order of time, few or none; with ``last`` also those that may not be complete."""
+
+    def lost(self) -> int:
+        """How many records were lost so far."""
+
+    def detach(self) -> list[str]:
+        """Remove everything; return what had to be left, one line each. May be called at any time, and again."""
+
+
+@dataclass(slots=True)
+class _Cpu:
+    number: int
+    descriptor: int
+    pending: list[Record]
+    drained: bool = False
+
+
+class TracefsBackend:
+    """See the module. ``program`` is a descriptor of the program's file: the probes go to that very file."""
+
+    def __init__(self, host: Host, plan: Plan, *, program: int | None = None, buffer_kb: int | None = None) -> None:
+        self._host = host
+        self._plan = plan
+        self._program = program
+        self._buffer_kb = buffer_kb
+        self._tracefs = ""
+        self._group: str | None = None
+        self._cpus: list[_Cpu] = []
+        self._layouts: dict[int, Layout] = {}
+        self._page_size = 4096
+        self._page_layout = (8, 8, 16)
+        self._known: list[groups.Descriptor] = []
+        self.events: list[Event] = []
+        self.attach_seconds = 0.0
+        """From the first definition to the last event enabled."""
+
+    @property
+    def group(self) -> str | None:
+        """Name of the group and of the instance, None when nothing is attached."""
+        return self._group
+
+    @property
+    def _instance(self) -> str:
+        return f"{self._tracefs}/instances/{self._group}"
+
+    @property
+    def _definitions(self) -> str:
+        return f"{self._tracefs}/{'kprobe_events' if self._plan.kernel else 'uprobe_events'}"
+
+    # Attaching
+
+    def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
+        """Define and enable everything; on any error all of it is removed again. Raises NotPermittedError."""
+        self._tracefs = self._host.tracefs()
+        if not self._host.exists(self._definitions):
+            missing = "CONFIG_KPROBE_EVENTS" if self._plan.kernel else "CONFIG_UPROBE_EVENTS"
+            raise NotPermittedError(f"this kernel has no {os.path.basename(self._definitions)} ({missing})")
+        self._check_text()
+        groups.clean(self._host, self._tracefs)
+        self._known = list(groups.perf_descriptors(self._host))
+        self._group = groups.group_name(self._host, self._tracefs)
+        try:
+            return self._attach(pids)
+        except OSError as error:
+            self.detach()
+            if error.errno in (1, 13, 30):
+                what = f"{error.strerror} ({error.filename})"
+                raise NotPermittedError(f"tracing is not permitted here: {what}") from error
+            raise
+        except BaseException:
+            self.detach()
+            raise
+
+    def _check_text(self) -> None:
+        """Refuse text where too much of it would be a warning that stops the machine."""
+        wants_text = any("string" in event.types for event in self._plan.events)
+        try:
+            fatal = self._host.read_text("/proc/sys/kernel/panic_on_warn").strip() not in ("", "0")
+        except OSError:
+            fatal = False
+        if wants_text and fatal and not self._plan.kernel:
+            raise NotPermittedError(
+                "kernel.panic_on_warn is set, and kernels warn when the text of a uprobe is longer than a page: "
+                "trace without memory reads (name arguments that are in registers), or clear it"
+            )
+
+    def _attach(self, pids: Sequence[int] | None) -> list[Refused]:
+        host, instance = self._host, self._instance
+        host.make_directory(instance)
+        host.write(f"{instance}/trace_clock", "mono\n")
+        cpus = sorted(
+            int(name[3:]) for name in host.names(f"{instance}/per_cpu") if name.startswith("cpu") and name[3:].isdigit()
+        )
+        size = self._buffer_kb or min(_MOST_KB, max(_LEAST_KB, _BUFFERS_KB // max(len(cpus), 1)))
+        host.write(f"{instance}/buffer_size_kb", f"{size}\n")
+        self._set_option("record-tgid")
+        if pids is not None:
+            self._set_option("event-fork")
+            host.write(f"{instance}/set_event_pid", " ".join(map(str, pids)) + "\n")
+        self._read_page_layout()
+        for number in cpus:
+            path = f"{instance}/per_cpu/cpu{number}/trace_pipe_raw"
+            self._cpus.append(_Cpu(number, host.open(path, os.O_RDONLY | os.O_NONBLOCK), []))
+        begin = time.monotonic()
+        refused = self._define()
+        for event in self.events:
+            self._read_format(event)
+        refused += self._enable()
+        self.attach_seconds = time.monotonic() - begin
+        return refused
+
+    def _set_option(self, name: str) -> None:
+        path = f"{self._instance}/options/{name}"
+        if self._host.exists(path):
+            self._host.write(path, "1\n")
+
+    def _read_page_layout(self) -> None:
+        offsets = {
+            found[1]: (int(found[2]), int(found[3]))
+            for found in _PAGE_FIELD.finditer(self._host.read_text(f"{self._tracefs}/events/header_page"))
+        }
+        if "commit" not in offsets or "data" not in offsets:
+            raise FormatError("unknown layout", path=f"{self._tracefs}/events/header_page")
+        commit, data = offsets["commit"], offsets["data"]
+        self._page_layout = (commit[0], commit[1], data[0])
+        self._page_size = data[0] + data[1]
+
+    def _define(self) -> list[Refused]:
+        refused: list[Refused] = []
+        assert self._group is not None
+        target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
+        with self._host.writer(self._definitions) as write:
+            for planned in self._plan.events:
+                accepted = []
+                # the kernel's counts of hits name only the event, not the group
+                event = Event(f"{planned.name}_{os.getpid()}", planned.types, planned.probes)
+                for probe in event.probes:
+                    try:
+                        write(definition(self._plan, event, probe, self._group, target) + "\n")
+                    except OSError as error:
+                        detail = self._reason(error)
+                        refused += [Refused(hit.site, Refusal.REJECTED, detail) for hit in probe.hits]
+                    else:
+                        accepted.append(probe)
+                if accepted:
+                    self.events.append(Event(event.name, event.types, accepted, planned.filter))
+        return refused
+
+    def _reason(self, error: OSError) -> str:
+        """What the kernel says of the last definition it did not take."""
+        detail = error.strerror or str(error)
+        try:
+            lines = self._host.read_text(f"{self._tracefs}/error_log").splitlines()
+        except OSError:
+            return detail
+        errors = [line for line in lines if ": error: " in line]
+        return f"{detail}: {errors[-1].partition(': error: ')[2]}" if errors and error.errno == 22 else detail
+
+    def _read_format(self, event: Event) -> None:
+        path = f"{self._tracefs}/events/{self._group}/{event.name}/format"
+        text = self._host.read_text(path)
+        found = {match[2]: (match[1], int(match[3]), int(match[4])) for match in _FIELD.finditer(text)}
+        identity = re.search(r"^ID: (\d+)$", text, re.MULTILINE)
+        names = [f"a{number}" for number in range(len(event.types))]
+        missing = [name for name in ("__probe_ip", NUMBER, COMMAND, *names) if name not in found]
+        if identity is None or missing:
+            raise FormatError(f"unknown layout: {', '.join(missing) or 'no ID'}", path=path)
+        shown = shown_texts(event.probes)
+        fields = []
+        for number, name in enumerate(names):
+            kind, offset, size = found[name]
+            if "__data_loc" in kind:
+                fields.append((offset, size, "text" if number in shown else "guard"))
+            else:
+                fields.append((offset, size, "bytes" if "[" in event.types[number] else "number"))
+        fields.append((*found[COMMAND][1:], "text"))
+        self._layouts[int(identity[1])] = Layout(fields, found[NUMBER][1], *found["__probe_ip"][1:])
+
+    def _enable(self) -> list[Refused]:
+        """Enable the events; what the kernel refuses in a running program is removed."""
+        events = f"{self._instance}/events/{self._group}"
+        for event in self.events:
+            if event.filter is not None:
+                # a filter that the kernel does not take is only slower: every hit is looked at again
+                with suppress(OSError):
+                    self._host.write(f"{events}/{event.name}/filter", f"{event.filter}\n")
+        try:
+            if self.events:
+                self._host.write(f"{events}/enable", "1\n")
+        except OSError:
+            pass
+        else:
+            return []
+        refused = []
+        for event in list(self.events):
+            try:
+                self._host.write(f"{events}/{event.name}/enable", "1\n")
+            except OSError as error:
+                self.events.remove(event)
+                detail = error.strerror or str(error)
+                refused += [Refused(hit.site, Refusal.REJECTED, detail) for probe in event.probes for hit in probe.hits]
+        return refused
+
+    # Reading
+
+    def read(self, *, last: bool = False) -> list[Record]:
+        """See Backend. Records of different processors are merged by their time."""
+        horizon = self._host.monotonic_ns() - _SLACK_NS
+        for cpu in self._cpus:
+            self._read_cpu(cpu)
+            if not cpu.drained and cpu.pending:
+                horizon = min(horizon, cpu.pending[-1][0])
+        ready: list[Record] = []
+        for cpu in self._cpus:
+            if last and all(other.drained for other in self._cpus):
+                ready += cpu.pending
+                cpu.pending = []
+                continue
+            count = len(cpu.pending)
+            while count and cpu.pending[count - 1][0] > horizon:
+                count -= 1
+            ready += cpu.pending[:count]
+            del cpu.pending[:count]
+        ready.sort()
+        return ready
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last read left records behind."""
+        return any(not cpu.drained for cpu in self._cpus)
+
+    def _read_cpu(self, cpu: _Cpu) -> None:
+        cpu.drained = False
+        for _ in range(_PAGES_PER_ROUND):
+            try:
+                page = os.read(cpu.descriptor, self._page_size)
+            except BlockingIOError:
+                page = b""
+            if not page:
+                cpu.drained = True
+                return
+            decode_page(page, self._layouts, cpu.number, cpu.pending, *self._page_layout)
+
+    def lost(self) -> int:
+        """Records that the kernel had no room for, by its own count."""
+        total = 0
+        for cpu in self._cpus:
+            text = self._host.read_text(f"{self._instance}/per_cpu/cpu{cpu.number}/stats")
+            counts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+            total += sum(int(counts.get(name, 0)) for name in ("overrun", "commit overrun", "dropped events"))
+        return total
+
+    def unread(self) -> int:
+        """Records that are still in the buffers, and those that were read and not passed on."""
+        total = 0
+        for cpu in self._cpus:
+            text = self._host.read_text(f"{self._instance}/per_cpu/cpu{cpu.number}/stats")
+            counts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+            total += int(counts.get("entries", 0)) + len(cpu.pending)
+        return total
+
+    def hits(self) -> int | None:
+        """How often the probes were hit by the kernel's count, recorded or not; None where it is not counted.
+
+        For kernels, hits that found the processor inside of another probe are counted too: none of them is recorded.
+        """
+        profile = f"{self._tracefs}/{'kprobe_profile' if self._plan.kernel else 'uprobe_profile'}"
+        if not self._host.exists(profile):
+            return None
+        names = {event.name for event in self.events}
+        total = 0
+        for line in self._host.read_text(profile).splitlines():
+            words = line.split()
+            if self._plan.kernel and len(words) == 3 and words[0] in names:
+                total += int(words[1]) + int(words[2])
+            elif not self._plan.kernel and len(words) >= 3 and words[-2] in names:
+                total += int(words[-1])
+        return total
+
+    def process_names(self) -> dict[int, int]:
+        """Processes of the threads that the kernel has noted: thread to process."""
+        result = {}
+        try:
+            text = self._host.read_text(f"{self._tracefs}/saved_tgids")
+        except OSError:
+            return {}
+        for line in text.splitlines():
+            thread, _, process = line.partition(" ")
+            if thread.isdecimal() and process.strip().isdecimal():
+                result[int(thread)] = int(process)
+        return result
+
+    # Detaching
+
+    def disable(self) -> None:
+        """Stop recording; what was recorded can still be read."""
+        if self._group is not None:
+            with suppress(OSError):
+                self._host.write(f"{self._instance}/events/{self._group}/enable", "0\n")
+
+    def detach(self) -> list[str]:
+        """Disable, close, remove the instance, then the events; see groups."""
+        if self._group is None:
+            return []
+        group = self._group
+        self.disable()
+        for cpu in self._cpus:
+            os.close(cpu.descriptor)
+        self._cpus = []
+        self._group = None
+        if self._plan.kernel:
+            with expedited(self._host):
+                return groups.remove(self._host, self._tracefs, group, self._known)
+        return groups.remove(self._host, self._tracefs, group, self._known)
+
+
+def argument_index(probe: Probe) -> dict[Argument, int]:
+    """Positions of a probe's arguments in the fields of its records."""
+    return {argument: number for number, argument in enumerate(probe.arguments)}
+
+
+def shown_texts(probes: Sequence[Probe]) -> set[int]:
+    """Positions of arguments whose text is wanted by any probe, not only whether it can be read."""
+    shown = set()
+    for probe in probes:
+        index = argument_index(probe)
+        for hit in probe.hits:
+            for item in hit.items:
+                if isinstance(item.recipe, Recipe) and item.recipe.string is not None:
+                    shown.add(index[item.recipe.string])
+    return shown

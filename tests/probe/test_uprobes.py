@@ -1,0 +1,371 @@
+"""Live traces of user programs on this machine, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probe.conftest import command, run, trace
+from tests.probe.programs import BURST, LIBRARY, NULL_CHAIN, QUEUE, SERVER, USER
+
+pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs")]
+
+Compiler = Callable[..., Path]
+
+
+def values(hits: list[dict[str, Any]], name: str) -> list[Any]:
+    return [hit["args"].get(name, hit["unavailable"].get(name)) for hit in hits]
+
+
+@contextmanager
+def server(program: Path) -> Iterator[Callable[[bytes], None]]:
+    """A running SERVER; what is yielded sends it bytes and waits until it has answered them."""
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"r"
+
+    def ask(text: bytes) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(text)
+        process.stdin.flush()
+        assert process.stdout.read(len(text)) == text
+
+    ask.pid = process.pid  # type: ignore[attr-defined]
+    try:
+        yield ask
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+@contextmanager
+def tracing(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A trace in the background that has attached everything."""
+    process = subprocess.Popen(
+        command("probe", *arguments, "-v"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "sites attached" in line:
+            break
+    else:
+        process.wait()
+        pytest.fail(f"did not attach: {said}")
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.wait(30)
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stderr.close()
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> list[dict[str, Any]]:
+    """End a trace and return its hits."""
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_arguments_and_fields_have_their_types(compiler: Compiler) -> None:
+    program = compiler(QUEUE)
+    wanted = (
+        "queue->len,queue->dev->id,queue->dev->name,queue->dev->next->name,queue->a,queue->b,queue->c,queue->color,"
+        "queue->row,queue->row[1],queue->label,queue->x,queue->y[2],queue->inner.in,queue->on,number,what"
+    )
+    hits = trace("push", "--args", wanted, "--strings", "--inline-only", "-x", str(program), "--")
+    assert [hit["function"] for hit in hits] == ["push"] * 3
+    first, second, third = (hit["args"] for hit in hits)
+    assert first == {
+        "queue->len": 5,
+        "queue->dev->id": 42,
+        "queue->dev->name": "eth0",
+        "queue->dev->next->name": "lo",
+        "queue->a": 3,
+        "queue->b": 9,
+        "queue->c": -7,
+        "queue->color": "GREEN",
+        "queue->row": [1, -2, 3, 4],
+        "queue->row[1]": -2,
+        "queue->label": "label",
+        "queue->x": 0x04030201,
+        "queue->y[2]": 3,
+        "queue->inner.in": 77,
+        "queue->on": True,
+        "number": -1,
+        "what": "one",
+    }
+    assert hits[1]["unavailable"] == {
+        "queue->dev->id": "fault",
+        "queue->dev->name": "fault",
+        "queue->dev->next->name": "fault",
+    }
+    assert second["queue->color"] == "BLUE"
+    assert second["queue->label"] == "0x0"
+    assert second["what"] == "0x0"
+    assert second["queue->on"] is False
+    assert third["what"] == str(program)
+    assert third["number"] == 3
+
+
+def test_a_whole_structure_behind_a_pointer_is_an_object(compiler: Compiler) -> None:
+    program = compiler(QUEUE)
+    (hit, *_) = trace("push", "--args", "*queue->dev", "--inline-only", "-x", str(program), "--")
+    assert hit["args"]["*queue->dev"] == {"id": 42, "name": "eth0", "next": hit["args"]["*queue->dev"]["next"]}
+
+
+def test_a_read_that_faults_is_never_the_value_of_the_hit_before(compiler: Compiler) -> None:
+    program = compiler(NULL_CHAIN)
+    hits = trace("visit", "--args", "node->value,node->next->value,node", "--inline-only", "-x", str(program), "--")
+    good = 0x1122334455667788
+    assert values(hits, "node->value") == [good, 33, "fault", "fault", 1, good]
+    assert values(hits, "node->next->value") == [33, "fault", "fault", "fault", 0, 33]
+    assert values(hits, "node")[2:4] == ["0x0", "0x10"]
+
+
+@pytest.mark.parametrize("option", ["-pie", "-no-pie"])
+def test_the_address_of_a_hit_is_the_one_at_run_time(option: str, compiler: Compiler) -> None:
+    program = compiler(QUEUE, "-O2", option, *(["-fno-pie"] if option == "-no-pie" else ["-fPIE"]))
+    hits = trace("push", "--args", "number", "-x", str(program), "--", "7")
+    assert values(hits, "number") == [7, 2, 3]
+    assert (int(hits[0]["address"], 16) > 1 << 32) == (option == "-pie")
+    assert {hit["pid"] for hit in hits} == {hits[0]["tid"]}
+    assert hits[0]["comm"] == "program"
+    assert abs(hits[0]["time"] - time.time()) < 60
+    assert [hit["time"] for hit in hits] == sorted(hit["time"] for hit in hits)
+
+
+def test_a_library_is_traced_in_every_process_that_uses_it(compiler: Compiler, tmp_path: Path) -> None:
+    library = compiler(LIBRARY, "-O2", "-shared", "-fPIC", name="libtally.so")
+    user = compiler(USER, "-O0", str(library), f"-Wl,-rpath,{tmp_path}", name="user")
+    with tracing("count", "--args", "--json", "--inline-only", "-x", str(library)) as process:
+        both = [subprocess.Popen([user, "50", str(who)]) for who in (1, 2)]
+        assert [one.wait() for one in both] == [0, 0]
+        hits = end(process)
+    for who, one in zip((1, 2), both, strict=True):
+        mine = [hit for hit in hits if hit["pid"] == one.pid]
+        assert [hit["args"] for hit in mine] == [{"who": who, "number": 3 * i} for i in range(50)]
+    assert len(hits) == 100
+
+
+def test_one_process_of_two_with_all_of_its_threads(compiler: Compiler) -> None:
+    program = compiler(SERVER, "-O2", "-pthread")
+    with server(program) as first, server(program) as second:
+        pid = first.pid  # type: ignore[attr-defined]
+        with tracing("serve", "--args", "--json", "--inline-only", "-x", str(program), "-p", str(pid)) as process:
+            first(b"ab")
+            second(b"xy")
+            first(b"c")
+            hits = end(process)
+    assert [hit["args"] for hit in hits] == [{"who": pid, "number": byte} for byte in b"abc"]
+    assert {hit["pid"] for hit in hits} == {pid}
+    # each in a thread that did not exist when the trace began, and is gone now
+    assert len({hit["tid"] for hit in hits} | {pid}) == 4
+
+
+def test_filters(compiler: Compiler) -> None:
+    program = str(compiler(QUEUE))
+
+    def numbers(where: str) -> list[int]:
+        return values(trace("push", "--args", "number", "--where", where, "--strings", "-x", program, "--"), "number")
+
+    assert numbers("number < 0") == [-1]
+    assert numbers("queue->len == 5 and not (number == 3)") == [-1]
+    assert numbers("queue->dev->id == 42 || number == 2") == [-1, 2, 3]
+    # the second hit has no device: neither the condition nor its opposite holds
+    assert numbers("queue->dev->id != 42") == []
+    assert numbers("not (queue->dev->id == 42)") == []
+    assert numbers("queue->color == GREEN") == [-1, 3]
+    assert numbers("queue->color == -2") == [2]
+    assert numbers('what == "one"') == [-1]
+    assert numbers("queue->b & 1") == [-1, 3]
+
+
+def test_limits_end_a_trace(compiler: Compiler) -> None:
+    program = str(compiler(BURST))
+    assert len(trace("tick", "-c", "5", "-x", program, "--", "1000")) == 5
+    begin = time.monotonic()
+    assert trace("tick", "-d", "0.3", "-x", program) == []
+    assert time.monotonic() - begin < 20
+
+
+def test_stdout_has_only_the_hits(compiler: Compiler, tmp_path: Path) -> None:
+    program = str(compiler(QUEUE))
+    done = run("push", "--json", "-x", program, "--")
+    assert "done" in done.stderr
+    assert all(json.loads(line)["function"] == "push" for line in done.stdout.splitlines())
+    output = tmp_path / "hits"
+    done = run("push", "--json", "-o", str(output), "--summary", "-x", program, "--")
+    assert done.stdout == "done\n"
+    assert len(output.read_text().splitlines()) == 3
+    assert " 3 push " in done.stderr
+
+
+def test_text_says_why_with_v(compiler: Compiler) -> None:
+    program = str(compiler(NULL_CHAIN))
+    done = run("visit", "--args", "node->next->value", "--inline-only", "-x", program, "--")
+    assert "visit(node->next->value=33) step+0x" in done.stdout
+    assert "visit(node->next->value=?) step+0x" in done.stdout
+    done = run("visit", "--args", "node->next->value", "-v", "-x", program, "--")
+    assert "node->next->value=?<fault: the memory could not be read>" in done.stdout
+
+
+def test_a_limit_on_probes_is_said_and_all_means_all(compiler: Compiler, tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    program = compiler(
+        QUEUE.replace('puts("done");', f'fclose(fopen("{mark}", "w"));'), "-O2", "-fno-inline-functions-called-once"
+    )
+    everything = run("*", "-x", str(program), "--require", "all", "--max-probes", "1", "--")
+    assert everything.returncode == 4
+    assert "nothing is attached" in everything.stderr
+    assert not mark.exists()
+    some = run("*", "-x", str(program), "--max-probes", "1", "--")
+    assert some.returncode == 0
+    assert "limit: --max-probes 1" in some.stderr
+    assert mark.exists()
+
+
+def test_a_reader_that_goes_away_ends_the_trace(compiler: Compiler) -> None:
+    program = str(compiler(SERVER, "-O2", "-pthread"))
+    with server(Path(program)) as ask, tracing("serve", "--json", "-x", program) as process:
+        assert process.stdout is not None
+        ask(b"a")
+        assert process.stdout.readline()
+        process.stdout.close()
+        ask(b"b" * 8000)
+        deadline = time.monotonic() + 20
+        while process.poll() is None and time.monotonic() < deadline:
+            ask(b"c" * 4000)
+        assert process.poll() == 0
+        process.stdout = open(os.devnull)  # noqa: SIM115
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_a_trace_cleanly(number: signal.Signals, compiler: Compiler) -> None:
+    program = str(compiler(SERVER, "-O2", "-pthread"))
+    with server(Path(program)) as ask, tracing("serve", "--json", "--args", "-x", program) as process:
+        ask(b"q")
+        hits = end(process, number)
+        assert process.returncode == 128 + number
+    assert values(hits, "number") == [ord("q")] * len(hits)
+    assert len(hits) == 1
+
+
+def test_two_traces_of_one_program_at_once(compiler: Compiler) -> None:
+    program = str(compiler(SERVER, "-O2", "-pthread"))
+    with server(Path(program)) as ask, tracing("serve", "--json", "--args", "-x", program) as one:
+        ask(b"1")
+        with tracing("serve", "--json", "--args", "-x", program) as two:
+            ask(b"2")
+            second = end(two)
+        ask(b"3")
+        first = end(one)
+    assert values(first, "number") == list(b"123")
+    assert values(second, "number") == list(b"2")
+
+
+def test_a_killed_trace_is_cleaned_up(compiler: Compiler, tracefs: str) -> None:
+    program = str(compiler(SERVER, "-O2", "-pthread"))
+    with server(Path(program)) as ask:
+        with tracing("serve", "--json", "--args", "-x", program) as process:
+            # the traced program is idle: it waits for input
+            process.kill()
+            process.wait()
+            name = f"inlinetrace_{process.pid}_"
+            assert name in Path(f"{tracefs}/uprobe_events").read_text()
+        done = subprocess.run(command("clean", "-v"), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert f"removed {name}" in done.stderr
+        assert name not in Path(f"{tracefs}/uprobe_events").read_text()
+        assert not [entry for entry in os.listdir(f"{tracefs}/instances") if entry.startswith(name)]
+        ask(b"still there")
+
+
+def test_clean_leaves_a_trace_that_runs(compiler: Compiler) -> None:
+    program = str(compiler(SERVER, "-O2", "-pthread"))
+    with server(Path(program)) as ask, tracing("serve", "--json", "--args", "-x", program) as process:
+        assert subprocess.run(command("clean"), check=False).returncode == 0
+        ask(b"z")
+        assert values(end(process), "number") == [ord("z")]
+
+
+def test_a_program_that_is_deleted_while_it_is_traced(compiler: Compiler) -> None:
+    program = compiler(SERVER, "-O2", "-pthread")
+    with server(program) as ask, tracing("serve", "--json", "--args", "-x", str(program)) as process:
+        ask(b"1")
+        program.unlink()
+        ask(b"2")
+        assert values(end(process), "number") == list(b"12")
+
+
+def test_what_cannot_be_traced_is_one_line(compiler: Compiler, tmp_path: Path) -> None:
+    program = str(compiler(QUEUE))
+    for arguments, code, words in (
+        (["nothing", "-x", program], 1, "no function nothing"),
+        (["push", "--args", "nothing", "-x", program], 1, "no parameter nothing of push: it has"),
+        (["push", "--args", "queue->lenn", "-x", program], 2, "has no member lenn; near: len"),
+        (["push", "--args", "number->x", "-x", program], 2, "int has no members"),
+        (["push", "--where", "number >", "-x", program], 2, "something to compare is missing"),
+        (["push", "-x", program, "-p", "999999999"], 1, "no process 999999999"),
+        (["push", "-x", program, "-p", "1", "--"], 2, "one of the two"),
+        (["push", "-o", str(tmp_path), "-x", program], 1, "directory"),
+    ):
+        done = run(*arguments)
+        assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+        assert words in done.stderr
+
+
+def test_a_burst_is_seen_or_counted_as_lost(compiler: Compiler) -> None:
+    program = str(compiler(BURST))
+    total = 1_000_000
+    done = run(
+        "tick", "--buffer-size", "64", "--inline-only", "--args", "--json", "-v", "-x", program, "--", str(total)
+    )
+    assert done.returncode == 0, done.stderr
+    words = done.stderr.split()
+    lost = int(words[words.index("hits,") + 1])
+    seen = done.stdout.count("\n")
+    assert seen + lost == total
+    assert seen > 0
+    numbers = [json.loads(line)["args"]["number"] for line in done.stdout.splitlines()[:1000]]
+    assert numbers == sorted(numbers)
+
+
+def test_the_script_for_tracefs_works_and_leaves_nothing(compiler: Compiler, tmp_path: Path, tracefs: str) -> None:
+    program = str(compiler(QUEUE))
+    script = tmp_path / "script.sh"
+    script.write_text(run("push", "--args", "number", "--inline-only", "--emit", "tracefs", "-x", program).stdout)
+    process = subprocess.Popen(
+        ["sh", str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    assert process.stdout is not None
+    deadline = time.monotonic() + 20
+    name = f"inlinetrace_script_{process.pid}"
+    switch = Path(f"{tracefs}/instances/{name}/events/{name}/enable")
+    while time.monotonic() < deadline and not (switch.exists() and switch.read_text().strip() == "1"):
+        time.sleep(0.05)
+    subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert ["comm=" in line for line in lines] == [True] * 3
+    # as Ctrl-C does: to all processes of the terminal
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert errors == ""
+    assert name not in Path(f"{tracefs}/uprobe_events").read_text()
+    assert not Path(f"{tracefs}/instances/{name}").exists()

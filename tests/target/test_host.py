@@ -1,0 +1,89 @@
+"""The Host on a directory tree, and on this machine."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from pathlib import Path
+
+import pytest
+
+from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.target.host import Host
+
+
+def write(root: Path, path: str, data: bytes) -> None:
+    place = root / path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data)
+
+
+def note(owner: bytes, kind: int, description: bytes) -> bytes:
+    padded = owner + b"\0" * (4 - len(owner) % 4)
+    return struct.pack("<III", len(owner) + 1, len(description), kind) + padded + description
+
+
+def test_the_build_id_of_the_kernel(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert host.kernel_build_id() is None
+    write(tmp_path, "/sys/kernel/notes", note(b"Xen", 3, b"abcd") + note(b"GNU", 3, b"\x01" * 20))
+    assert host.kernel_build_id() == b"\x01" * 20
+    write(tmp_path, "/sys/kernel/notes", note(b"Linux", 0, b"abcd"))
+    assert host.kernel_build_id() is None
+    write(tmp_path, "/sys/kernel/notes", note(b"GNU", 3, b"\x01" * 20)[:-4])
+    with pytest.raises(FormatError):
+        host.kernel_build_id()
+
+
+def test_where_tracefs_is(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    with pytest.raises(NotPermittedError, match="not mounted"):
+        host.tracefs()
+    (tmp_path / "sys/kernel/debug/tracing/events").mkdir(parents=True)
+    assert host.tracefs() == "/sys/kernel/debug/tracing"
+    (tmp_path / "sys/kernel/tracing/events").mkdir(parents=True)
+    assert host.tracefs() == "/sys/kernel/tracing"
+
+
+def test_processes_and_threads(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    fields = " ".join(["S", *["0"] * 18, "777", "0"])
+    write(tmp_path, "/proc/5/stat", f"5 (a) b) (c) {fields}".encode())
+    write(tmp_path, "/proc/5/status", b"Name:\ta\nTgid:\t3\n")
+    (tmp_path / "proc/5/task/5").mkdir(parents=True)
+    (tmp_path / "proc/5/task/6").mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir()
+    assert list(host.processes()) == [5]
+    assert host.start_time(5) == 777
+    assert host.start_time(6) is None
+    assert host.process_of(5) == 3
+    assert host.process_of(6) is None
+    assert host.threads(5) == [5, 6]
+    assert host.threads(6) == []
+
+
+def test_this_machine() -> None:
+    host = Host()
+    assert host.is_real
+    start = host.start_time(os.getpid())
+    assert start is not None
+    assert start > 0
+    seen: list[int | None] = []
+    thread = threading.Thread(target=lambda: seen.append(host.process_of(threading.get_native_id())))
+    thread.start()
+    thread.join()
+    assert seen == [os.getpid()]
+
+
+def test_files_of_our_own_come_into_being_whole(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.create("/run/x/y", "text")
+    assert host.read_text("/run/x/y") == "text"
+    assert host.names("/run/x") == ["y"]
+    with host.writer("/run/x/y") as append:
+        append(" more")
+    assert host.read_text("/run/x/y") == "text more"
+    host.remove("/run/x/y")
+    assert not host.exists("/run/x/y")
+    assert host.names("/nowhere") == []
