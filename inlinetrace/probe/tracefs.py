@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -80,6 +80,7 @@ class TracefsBackend:
         self._page_size = 4096
         self._page_layout = (8, 8, 16)
         self._known: list[groups.Descriptor] = []
+        self._enabled = False
         self.events: list[Event] = []
         self.attach_seconds = 0.0
         """From the first definition to the last event enabled."""
@@ -155,6 +156,7 @@ class TracefsBackend:
         refused = self._define()
         for event in self.events:
             self._read_format(event)
+        self._enabled = True
         refused += self._enable()
         self.attach_seconds = time.monotonic() - begin
         return refused
@@ -344,8 +346,9 @@ class TracefsBackend:
 
     def disable(self) -> None:
         """Stop recording; what was recorded can still be read."""
-        if self._group is not None:
-            with suppress(OSError):
+        if self._group is not None and self._enabled:
+            self._enabled = False
+            with self._quick(), suppress(OSError):
                 self._host.write(f"{self._instance}/events/{self._group}/enable", "0\n")
 
     def detach(self) -> list[str]:
@@ -353,15 +356,16 @@ class TracefsBackend:
         if self._group is None:
             return []
         group = self._group
-        self.disable()
         for cpu in self._cpus:
             os.close(cpu.descriptor)
         self._cpus = []
         self._group = None
-        if self._plan.kernel:
-            with expedited(self._host):
-                return groups.remove(self._host, self._tracefs, group, self._known)
-        return groups.remove(self._host, self._tracefs, group, self._known)
+        with self._quick():
+            return groups.remove(self._host, self._tracefs, group, self._known)
+
+    def _quick(self) -> AbstractContextManager[None]:
+        """Where waiting for grace periods is what takes the time: kprobes."""
+        return expedited(self._host) if self._plan.kernel else nullcontext()
 
 
 def argument_index(probe: Probe) -> dict[Argument, int]:
