@@ -20,7 +20,8 @@ from __future__ import annotations
 class InlineTraceError(Exception):
     """Base of every error this package raises on purpose.
 
-    ``path``, ``section``, ``offset`` (bytes from the start of the section) and ``type_id`` (BTF) are None where unknown.
+    ``path``, ``section``, ``offset`` (bytes from the start of the section) and ``type_id`` (BTF) are None where
+    unknown.
     """
 
     exit_code = 1

@@ -292,6 +292,50 @@ cdef class Index:
                 found.append(layer.start_id + i)
         return found
 
+    def sites(self, uint32_t locsec_id, functions, names):
+        """Elements of a LOCSEC: (function, LOC_PROTO id, offset, FUNC_PROTO id) tuples in their order.
+
+        ``function`` is a FUNC id in the newer shape and a string offset in the RFC's, which has the FUNC_PROTO id, too.
+        ``functions`` is None for all elements, else the set of FUNC ids that count; ``names`` likewise of names (RFC).
+        """
+        cdef const Layer* layer = layer_of(&self.layer, locsec_id)
+        cdef uint64_t at, end
+        cdef uint32_t info, word, i, length = 0, last = 0
+        cdef bint taken = False, every = functions is None, rfc
+        cdef const char* text
+        cdef bytearray wanted
+        cdef uint8_t* flags = NULL
+        cdef list found = []
+        if layer == NULL or kind_of(&self.layer, locsec_id) != 22 or layer.shape == SHAPE_OTHER:
+            raise FormatError("this type is no LOCSEC", type_id=locsec_id)
+        rfc = layer.shape == SHAPE_RFC
+        at = record_of(layer, locsec_id)
+        info = word_at(layer, at + 4)
+        at += 12
+        if not every and not rfc:
+            wanted = bytearray(layer.end_id)
+            flags = <uint8_t*><char*>wanted
+            for word in functions:
+                if word < layer.end_id:
+                    flags[word] = 1
+        for i in range(info & 0xFFFFFF):
+            word = word_at(layer, at)
+            if rfc:
+                if every:
+                    taken = True
+                elif word != last or i == 0:
+                    text = string_of(layer, word, &length)
+                    taken = text != NULL and text[:length] in names
+                    last = word
+                if taken:
+                    found.append((word, word_at(layer, at + 8), word_at(layer, at + 12), word_at(layer, at + 4)))
+                at += 16
+            else:
+                if every or (word < layer.end_id and flags[word]):
+                    found.append((word, word_at(layer, at + 4), word_at(layer, at + 8), 0))
+                at += 12
+        return found
+
     def count_kinds(self):
         """How many of this object's own types there are of each kind number."""
         cdef const Layer* layer = &self.layer

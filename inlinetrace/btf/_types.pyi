@@ -4,7 +4,9 @@ class Entry:
     """Base of what types are made of: compares and prints by its fields."""
 
 class Member(Entry):
-    """Member of a struct or union; ``bit_offset`` from the start of it, ``bitfield_size`` in bits, 0 for an ordinary member."""
+    """Member of a struct or union; ``bit_offset`` from the start of it, ``bitfield_size`` in bits, 0 for an ordinary
+    member.
+    """
 
     @property
     def name(self) -> str: ...

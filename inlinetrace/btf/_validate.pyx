@@ -3,7 +3,7 @@
 
 ``check(index)`` returns for each rule that is broken how often it is, and where first. The texts are in ``validate``.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
@@ -298,7 +298,7 @@ cdef void check_loc_param(State* s, uint32_t vlen, bint kind_flag) noexcept nogi
     cdef const Layer* layer = s.layer
     cdef uint32_t size = word_at(layer, s.at + 8)
     cdef uint32_t flags = word_at(layer, s.at + 12)
-    cdef int32_t signed_size = <int32_t>size
+    cdef int64_t signed_size = <int32_t>size
     if layer.shape == SHAPE_RFC:
         if signed_size < 0:
             signed_size = 0 - signed_size

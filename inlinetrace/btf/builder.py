@@ -8,8 +8,9 @@
     builder.add_func("add", prototype)
     data = builder.to_bytes()
 
-Ids are given in the order of adding, from ``base.end_id`` on if there is a base. Names that the base has are reused, others
-are stored once, in the order of first use. Types may refer to ids that are added later; ``validate`` finds those that never are.
+Ids are given in the order of adding, from ``base.end_id`` on if there is a base. Names that the base has are reused,
+others are stored once, in the order of first use. Types may refer to ids that are added later; ``validate`` finds
+those that never are.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ _WORD = 0xFFFFFFFF
 class Builder:
     """A BTF object in the making.
 
-    ``base`` is the object this one is split from. ``classic`` writes the 24-byte header and 16 bits of vlen, as every released
-    reader understands; otherwise the 32-byte header of the newest form. ``layout`` adds the layout section (newest form
-    only). ``dialect`` is that of the location kinds. ``strings`` is a string section to start from.
+    ``base`` is the object this one is split from. ``classic`` writes the 24-byte header and 16 bits of vlen, as every
+    released reader understands; otherwise the 32-byte header of the newest form. ``layout`` adds the layout section
+    (newest form only). ``dialect`` is that of the location kinds. ``strings`` is a string section to start from.
 
     Errors of the methods: UsageError for what the form cannot say, FormatError for numbers that do not fit their field.
     """
@@ -123,7 +124,9 @@ class Builder:
 
     def _add(self, words: Sequence[int], kind: int, vlen: int) -> int:
         if vlen > (CLASSIC_MAX_VLEN if self.classic else MAX_VLEN):
-            raise FormatError(f"{vlen} elements do not fit into the vlen of the form that is written", type_id=self.end_id)
+            raise FormatError(
+                f"{vlen} elements do not fit into the vlen of the form that is written", type_id=self.end_id
+            )
         if self.classic and kind > CLASSIC_MAX_KIND:
             raise FormatError(f"kind {kind} does not fit into the classic form", type_id=self.end_id)
         try:
@@ -161,6 +164,7 @@ class Builder:
     def add_composite(self, kind: Kind, name: str, size: int, members: Sequence[Member]) -> int:
         """STRUCT or UNION; ``size`` in bytes, ``kind_flag`` is set if a member is a bitfield."""
         bitfields = any(member.bitfield_size for member in members)
+        self.string(name)
         words: list[int] = []
         for member in members:
             if bitfields and (member.bit_offset > 0xFFFFFF or member.bitfield_size > 0xFF):
@@ -178,6 +182,7 @@ class Builder:
 
     def add_enum(self, name: str, size: int, enumerators: Sequence[Enumerator], signed: bool = False) -> int:
         """ENUM with 32-bit values; ``size`` in bytes."""
+        self.string(name)
         words: list[int] = []
         for enumerator in enumerators:
             words += [self.string(enumerator.name), _wrapped(enumerator.value, 32)]
@@ -185,6 +190,7 @@ class Builder:
 
     def add_enum64(self, name: str, size: int, enumerators: Sequence[Enumerator], signed: bool = False) -> int:
         """ENUM64 with 64-bit values; ``size`` in bytes."""
+        self.string(name)
         words: list[int] = []
         for enumerator in enumerators:
             value = _wrapped(enumerator.value, 64)
@@ -250,6 +256,7 @@ class Builder:
     def add_rfc_locsec(self, name: str, sites: Sequence[RfcInlineSite]) -> int:
         """LOCSEC of the RFC."""
         self._require(Dialect.RFC)
+        self.string(name)
         words: list[int] = []
         for site in sites:
             words += [self.string(site.name), site.func_proto_id, site.loc_proto_id, site.offset]
@@ -263,7 +270,10 @@ class Builder:
         """The object: header, types, layout section, strings."""
         layout = b""
         if self.layout:
-            entries = [RFC_LAYOUT.get(Kind(kind), entry) if self.dialect is Dialect.RFC else entry for kind, entry in enumerate(LAYOUT)]
+            entries = [
+                RFC_LAYOUT.get(Kind(kind), entry) if self.dialect is Dialect.RFC else entry
+                for kind, entry in enumerate(LAYOUT)
+            ]
             layout = b"".join(struct.pack(self._order + "2BH", fixed, element, 0) for fixed, element in entries)
         length = CLASSIC_HEADER if self.classic else LAYOUT_HEADER
         type_len = len(self._types)
@@ -278,4 +288,3 @@ def _wrapped(value: int, bits: int) -> int:
     if not -(1 << bits - 1) <= value < 1 << bits:
         raise FormatError(f"the value {value} of an enumerator does not fit into {bits} bits")
     return value & (1 << bits) - 1
-

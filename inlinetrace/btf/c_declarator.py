@@ -1,8 +1,8 @@
 """Spelling C declarations and definitions of single types, without recursion.
 
-A declaration is taken apart into text and smaller declarations, which wait on a stack: parameters of function pointers,
-members of anonymous structs. ``Declarators`` counts its steps: anonymous types inside each other can describe more text than
-any machine holds, and such input is refused.
+A declaration is taken apart into text and smaller declarations, which wait on a stack: parameters of function
+pointers, members of anonymous structs. ``Declarators`` counts its steps: anonymous types inside each other can
+describe more text than any machine holds, and such input is refused.
 """
 
 from __future__ import annotations
@@ -51,10 +51,14 @@ class _Declare:
 
 
 class Declarators:
-    """Spells types of one object; ``names`` are the names that it gives out."""
+    """Spells types of one object; ``names`` are the names that it gives out.
 
-    def __init__(self, btf: Btf) -> None:
+    ``brief`` is for people: anonymous types are ``struct { ... }``, and names are what BTF says, even if two are equal.
+    """
+
+    def __init__(self, btf: Btf, *, brief: bool = False) -> None:
         self._btf = btf
+        self._brief = brief
         self.names = Names()
         self.layouts = Layouts(btf)
         self.mentioned: dict[int, Type] = {}
@@ -125,7 +129,9 @@ class Declarators:
                 raise self._error("no declaration can name this type, because it refers to itself", type_id)
             found = self._btf.type(type_id)
             if isinstance(found, Ptr):
-                left.append("*" + "".join(f" {qualifier}" for qualifier in reversed(qualifiers)) + (" " if qualifiers else ""))
+                left.append(
+                    "*" + "".join(f" {qualifier}" for qualifier in reversed(qualifiers)) + (" " if qualifiers else "")
+                )
                 qualifiers = []
                 after_pointer = True
                 type_id = found.type_id
@@ -173,6 +179,8 @@ class Declarators:
         """What stands in front of a declarator: the name of a type, or the definition of one that has none."""
         if isinstance(found, Void):
             return ["void"]
+        if self._brief:
+            return [self._brief_name(found)]
         if isinstance(found, (Int, Float)):
             return [found.name if is_base_type(found.name) else self.names.ordinary(found) if found.name else "int"]
         if isinstance(found, Typedef):
@@ -186,7 +194,18 @@ class Declarators:
             return self._enum(found, depth, define)
         if isinstance(found, Func):
             return [self.names.ordinary(found)]
-        raise self._error(f"a {Kind(found.kind).name if found.kind < 23 else 'record'} cannot be declared in C", found.id)
+        raise self._error(
+            f"a {Kind(found.kind).name if found.kind < 23 else 'record'} cannot be declared in C", found.id
+        )
+
+    def _brief_name(self, found: Type) -> str:
+        if isinstance(found, (Int, Float, Typedef, Func)):
+            return found.name
+        if isinstance(found, (Composite, Fwd, Enum)):
+            is_union = found.is_union if isinstance(found, Fwd) else isinstance(found, Union)
+            keyword = "enum" if isinstance(found, Enum) else "union" if is_union else "struct"
+            return f"{keyword} {found.name or '{ ... }'}"
+        raise self._error("a record that cannot be declared in C", found.id)
 
     def _composite(self, found: Composite, depth: int, define: bool) -> list[str | _Declare]:
         keyword = "union" if isinstance(found, Union) else "struct"
@@ -197,7 +216,11 @@ class Declarators:
                 return [keyword]
         plan = self.layouts.plan(found.id)
         margin = "\t" * (depth + 1)
-        attributes = [word for word in ("packed" if plan.packed else "", f"aligned({plan.aligned})" if plan.aligned else "") if word]
+        attributes = [
+            word
+            for word in ("packed" if plan.packed else "", f"aligned({plan.aligned})" if plan.aligned else "")
+            if word
+        ]
         attribute = f" __attribute__(({', '.join(attributes)}))" if attributes else ""
         attribute += self.tags_of(found.id, -1)
         if plan.opaque:
@@ -225,12 +248,18 @@ class Declarators:
                 return [keyword]
         margin = "\t" * (depth + 1)
         if not found.enumerators:
-            return ["int" if found.size == 4 else f"__attribute__((mode({_mode(found.size)}))) int"] if not found.name else [keyword]
+            return (
+                ["int" if found.size == 4 else f"__attribute__((mode({_mode(found.size)}))) int"]
+                if not found.name
+                else [keyword]
+            )
         self._count(len(found.enumerators), found.id)
         suffix = ("LL" if found.signed else "ULL") if isinstance(found, Enum64) else ""
         lines = [f"{margin}{self.names.enumerator(e.name)} = {_literal(e.value, suffix)},\n" for e in found.enumerators]
         attribute = ""
-        if found.size in (1, 2) or (found.size == 8 and not any(_is_wide(e.value, found.signed) for e in found.enumerators)):
+        if found.size in (1, 2) or (
+            found.size == 8 and not any(_is_wide(e.value, found.signed) for e in found.enumerators)
+        ):
             attribute = f" __attribute__((mode({_mode(found.size)})))"
         return [f"{keyword} {{\n{''.join(lines)}{margin[1:]}}}{attribute}"]
 

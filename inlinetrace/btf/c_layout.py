@@ -46,14 +46,17 @@ class Padding:
                 unit, width = 0, (end - at) // 8
                 at += 8 * width
             else:
-                unit = next((unit for unit in (8, 16, 32) if end - at <= unit - at % unit and unit <= largest_unit), largest_unit)
+                unit = next(
+                    (unit for unit in (8, 16, 32) if end - at <= unit - at % unit and unit <= largest_unit),
+                    largest_unit,
+                )
                 width = min(end - at, unit if packed else unit - at % unit)
                 at += width
             self.pieces.append((unit, width))
 
 
 class Plan:
-    """How to write a struct or union: attributes, alignment in bytes, and the hole before each member and at the end."""
+    """How to write a struct or union: attributes, alignment in bytes, the hole before each member, that at the end."""
 
     __slots__ = ("aligned", "alignment", "bitfields", "holes", "opaque", "packed", "tail")
 
@@ -78,12 +81,14 @@ class Layouts:
         self._measures: dict[int, tuple[int, int]] = {}
 
     def plan(self, type_id: int) -> Plan:
-        """The plan of a struct or union. Errors: FormatError for members without a size, and types inside themselves."""
+        """The plan of a struct or union. Errors: FormatError for members without size, types inside themselves."""
         self.measure(type_id)
         return self._plans[type_id]
 
     def measure(self, type_id: int) -> tuple[int, int]:
-        """(size, alignment) in bytes of a type as it will be written. Errors: FormatError for types that have no size."""
+        """(size, alignment) in bytes of a type as it will be written. Errors: FormatError for types that have no
+        size.
+        """
         known = self._measures.get(type_id)
         if known is not None:
             return known

@@ -9,16 +9,90 @@ from __future__ import annotations
 from inlinetrace.btf._types import Fwd, Struct, Type, Union
 
 _KEYWORDS = frozenset(
-    "asm auto break case const continue default do else enum extern for goto if inline register restrict return sizeof static "
-    "struct switch typedef typeof union volatile while char short int long signed unsigned float double void "
-    "_Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert _Thread_local".split()
+    [
+        "asm",
+        "auto",
+        "break",
+        "case",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "else",
+        "enum",
+        "extern",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "register",
+        "restrict",
+        "return",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "typeof",
+        "union",
+        "volatile",
+        "while",
+        "char",
+        "short",
+        "int",
+        "long",
+        "signed",
+        "unsigned",
+        "float",
+        "double",
+        "void",
+        "_Alignas",
+        "_Alignof",
+        "_Atomic",
+        "_Bool",
+        "_Complex",
+        "_Generic",
+        "_Imaginary",
+        "_Noreturn",
+        "_Static_assert",
+        "_Thread_local",
+    ]
 )
 _BASE_WORDS = frozenset(
-    "char short int long signed unsigned float double _Bool _Complex __int128 _Float16 __bf16 __fp16 __float128 __ibm128".split()
+    [
+        "char",
+        "short",
+        "int",
+        "long",
+        "signed",
+        "unsigned",
+        "float",
+        "double",
+        "_Bool",
+        "_Complex",
+        "__int128",
+        "_Float16",
+        "__bf16",
+        "__fp16",
+        "__float128",
+        "__ibm128",
+    ]
 )
 
 COMPILER_TYPES = frozenset(
-    "__builtin_va_list __int128 _Float16 _Float32 _Float64 _Float128 _Float32x _Float64x __float128 __bf16 __fp16".split()
+    [
+        "__builtin_va_list",
+        "__int128",
+        "_Float16",
+        "_Float32",
+        "_Float64",
+        "_Float128",
+        "_Float32x",
+        "_Float64x",
+        "__float128",
+        "__bf16",
+        "__fp16",
+    ]
 )
 """Typedef names that the compilers define themselves; defining them again is an error."""
 

@@ -7,9 +7,9 @@
     print("".join(c_source(btf, btf.find("tcp_sock", Kind.STRUCT))))
     print(declaration(btf, type_id, "name"))  # "struct sk_buff *name"
 
-A definition comes after those of the types it stores by value, a declaration before the first use through a pointer. Sizes and
-offsets are those of BTF (see ``c_layout``). Nothing recurses: types are visited with a stack of their own, and a source that
-would expand beyond all measure (anonymous types used again and again inside each other) is refused.
+A definition comes after those of the types it stores by value, a declaration before the first use through a pointer.
+Sizes and offsets are those of BTF (see ``c_layout``). Nothing recurses: types are visited with a stack of their own,
+and a source that would expand beyond all measure (anonymous types used again and again inside each other) is refused.
 """
 
 from __future__ import annotations
@@ -59,17 +59,24 @@ _EPILOGUE = """\
 """
 _MACROS = """\
 #ifndef __btf_type_tag
-#if defined(__has_attribute) && defined(__bpf__)
+#ifdef __has_attribute
+#if __has_attribute(btf_type_tag)
+#define __btf_type_tag(x) __attribute__((btf_type_tag(x)))
+#endif
+#if __has_attribute(btf_decl_tag)
+#define __btf_decl_tag(x) __attribute__((btf_decl_tag(x)))
+#endif
+#endif
+#ifndef __btf_type_tag
+#define __btf_type_tag(x)
+#endif
+#ifndef __btf_decl_tag
+#define __btf_decl_tag(x)
+#endif
+#ifdef __bpf__
 #define __btf_attribute(x) __attribute__((x))
 #else
 #define __btf_attribute(x)
-#endif
-#if defined(__clang__)
-#define __btf_type_tag(x) __attribute__((btf_type_tag(x)))
-#define __btf_decl_tag(x) __attribute__((btf_decl_tag(x)))
-#else
-#define __btf_type_tag(x)
-#define __btf_decl_tag(x)
 #endif
 #endif
 
@@ -90,11 +97,12 @@ def declaration(btf: Btf, type_id: int, name: str = "") -> str:
 
 
 def c_source(btf: Btf, ids: Iterable[int] | None = None, *, asserts: bool = False) -> Iterator[str]:
-    """Pieces of C source: for ``ids`` and what they need, or for every type of ``btf`` and its bases within a header guard.
+    """Pieces of C source: for ``ids`` and what they need, or for every type of ``btf`` and its bases within a header
+    guard.
 
-    Functions and variables are written as declarations if they are among ``ids``. ``asserts`` adds static assertions of the size
-    of every struct and union and the offset of every member, so that the compiler checks them. Errors: FormatError for types that C cannot
-    have (they contain or name themselves), with the type id.
+    Functions and variables are written as declarations if they are among ``ids``. ``asserts`` adds static assertions
+    of the size of every struct and union and the offset of every member, so that the compiler checks them. Errors:
+    FormatError for types that C cannot have (they contain or name themselves), with the type id.
     """
     writer = _Writer(btf, asserts)
     if ids is None:
@@ -109,7 +117,8 @@ def c_source(btf: Btf, ids: Iterable[int] | None = None, *, asserts: bool = Fals
 class _Writer:
     """Emits definitions; remembers what has been emitted.
 
-    Each type is visited at most twice: for being named (stage 0: a declaration is enough) and for being complete (stage 1).
+    Each type is visited at most twice: for being named (stage 0: a declaration is enough) and for being complete
+    (stage 1).
     """
 
     def __init__(self, btf: Btf, asserts: bool) -> None:
@@ -125,13 +134,13 @@ class _Writer:
 
     def everything(self) -> Iterator[str]:
         """All types, in the order of their ids as far as dependencies allow."""
-        skipped = {Kind.FUNC, Kind.VAR, Kind.DATASEC, Kind.DECL_TAG, Kind.LOC_PARAM, Kind.LOC_PROTO, Kind.LOCSEC}
         defining = {Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.ENUM64, Kind.TYPEDEF, Kind.FWD}
+        enums = {Kind.ENUM, Kind.ENUM64}
         for type_id in range(1, self._btf.end_id):
             kind = self._btf.kind(type_id)
-            if kind in defining and kind not in skipped:
+            if kind in defining:
                 yield from self._visit(type_id, 1)
-                if kind in (Kind.ENUM, Kind.ENUM64) and not self._btf.name(type_id) and not self._is_referenced(type_id):
+                if kind in enums and not self._btf.name(type_id) and not self._is_referenced(type_id):
                     yield from self._top_level_enum(type_id)
 
     def one(self, type_id: int) -> Iterator[str]:
@@ -274,7 +283,7 @@ class _Writer:
                     continue
                 if member.name:
                     place = f"__builtin_offsetof({tag}, {path}{identifier(member.name)})"
-                    lines.append(f'_Static_assert({place} == {base + offset // 8}, "offset of {path}{identifier(member.name)}");\n')
+                    lines.append(f'_Static_assert({place} == {base + offset // 8}, "offset of {path}{member.name}");\n')
                 below = self._btf.skip(member.type_id, typedefs=False)
                 if isinstance(below, Composite) and not below.name:
                     step = f"{path}{identifier(member.name)}." if member.name else path
@@ -304,7 +313,9 @@ class _Writer:
             yield from self._enum(found)
 
     def _alias(self, found: Int | Float) -> Iterator[str]:
-        """A typedef for an arithmetic type whose name no C compiler knows (those of other languages, vector elements)."""
+        """A typedef for an arithmetic type whose name no C compiler knows (those of other languages, vector
+        elements).
+        """
         if is_base_type(found.name) or found.id in self._declared or not found.name:
             return
         self._declared.add(found.id)

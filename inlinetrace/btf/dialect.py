@@ -9,10 +9,11 @@ kinds. Two forms that only look like location info are refused by name.
 from __future__ import annotations
 
 import enum
+import struct
 
 from inlinetrace.btf._index import Index
 from inlinetrace.btf.header import Header, april_blob, is_compact_april_blob
-from inlinetrace.btf.kinds import LAYOUT, RFC_LAYOUT, Dialect, Kind
+from inlinetrace.btf.kinds import LAYOUT, MAX_KIND, MAX_VLEN, RFC_LAYOUT, Dialect, Kind
 from inlinetrace.errors import FormatError, UnsupportedError
 
 
@@ -27,8 +28,8 @@ class Shape(enum.IntEnum):
 def build_index(data: bytes | memoryview, header: Header, base: Index | None, forced: Dialect | None) -> Index:
     """Index ``data`` in the shape that fits it.
 
-    Errors: FormatError with the offset of the first record that cannot be read; UnsupportedError for the compact April-2025
-    blob and the FUNCSEC sketches of May 2025.
+    Errors: FormatError with the offset of the first record that cannot be read; UnsupportedError for the compact
+    April-2025 blob and the FUNCSEC sketches of May 2025.
     """
 
     def index(shape: Shape) -> Index:
@@ -66,17 +67,19 @@ def build_index(data: bytes | memoryview, header: Header, base: Index | None, fo
         if new is None:
             if is_compact_april_blob(data, header):
                 raise april_blob("compact form") from failure
+            if _walks_as_funcsec(data, header):
+                raise _funcsec() from failure
             raise failure from None
     if new is None or declared is Shape.RFC:
         assert rfc is not None
         return rfc
     if rfc is None:
-        _refuse_funcsec(new)
+        _refuse_funcsec(new, data, header)
         return new
     parameters, plain, _, references, right = new.location_facts()
     if parameters:
         if plain == parameters:
-            _refuse_funcsec(new)
+            _refuse_funcsec(new, data, header)
             return new
         return rfc
     _, _, _, rfc_references, rfc_right = rfc.location_facts()
@@ -89,7 +92,12 @@ def dialect_of(index: Index) -> Dialect | None:
         return None
     if index.shape == Shape.RFC:
         return Dialect.RFC
-    names = [index.name(type_id) for type_id in index.of_kind(Kind.LOCSEC)]
+    names = []
+    for type_id in index.of_kind(Kind.LOCSEC):
+        try:
+            names.append(index.name(type_id))
+        except FormatError:
+            names.append(b"")
     if names and all(name.startswith(b".") for name in names):
         return Dialect.V2
     return Dialect.NEW
@@ -116,10 +124,32 @@ def _shape_of_layout(data: bytes | memoryview, header: Header, base: Index | Non
     return Shape.OTHER
 
 
-def _refuse_funcsec(index: Index) -> None:
+def _refuse_funcsec(index: Index, data: bytes | memoryview, header: Header) -> None:
     parameters, _, legal, references, _ = index.location_facts()
-    if parameters and not legal and not references:
-        raise UnsupportedError(
-            "its kind-20 records are no LOC_PARAMs (no legal flags): this looks like the FUNCSEC sketch of May 2025, which was "
-            "never released and is not read"
-        )
+    if parameters and not legal and not references and _walks_as_funcsec(data, header):
+        raise _funcsec()
+
+
+def _walks_as_funcsec(data: bytes | memoryview, header: Header) -> bool:
+    """True if the types end exactly with 12-byte elements in their kind-20 records, of which there is at least one."""
+    order = "<" if header.byte_order == "little" else ">"
+    at, end = header.type_at, header.type_at + header.type_len
+    seen = False
+    while at < end:
+        if end - at < 12:
+            return False
+        (info,) = struct.unpack_from(order + "I", data, at + 4)
+        kind = info >> 24 & MAX_KIND
+        if kind == 0 or kind > Kind.LOC_PARAM:
+            return False
+        seen = seen or kind == Kind.LOC_PARAM
+        fixed, element = (0, 12) if kind == Kind.LOC_PARAM else LAYOUT[kind]
+        at += 12 + fixed + (info & MAX_VLEN) * element
+    return seen and at == end
+
+
+def _funcsec() -> UnsupportedError:
+    return UnsupportedError(
+        "its kind-20 records are no LOC_PARAMs: this looks like the FUNCSEC sketch of May 2025, which was never "
+        "released and is not read"
+    )

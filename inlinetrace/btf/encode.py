@@ -1,7 +1,7 @@
 """Types back to records: the inverse of ``_types.make``.
 
-``words_of`` gives the 32-bit words of one record; ``reencode`` decodes a whole object and writes it again. Both are lossless:
-an object keeps everything that its record says.
+``words_of`` gives the 32-bit words of one record; ``reencode`` decodes a whole object and writes it again. Both are
+lossless: an object keeps everything that its record says.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _WORD = 0xFFFFFFFF
 def words_of(record: Type, name_offset: Callable[[str], int], byte_order: str) -> list[int]:
     """All words of a record.
 
-    ``name_offset`` gives the string offset of a name and is called once per name, in record order. ``byte_order`` matters for
-    the RFC's LOC_PARAM alone, which has two 16-bit fields in one word.
+    ``name_offset`` gives the string offset of a name and is called once per name, in record order. ``byte_order``
+    matters for the RFC's LOC_PARAM alone, which has two 16-bit fields in one word.
     """
     words = [
         name_offset(record.name),

@@ -13,8 +13,8 @@ from inlinetrace.btf.kinds import CLASSIC_HEADER, LAYOUT_HEADER, MAGIC, VERSION
 from inlinetrace.errors import FormatError, UnsupportedError
 
 _APRIL = (
-    "this is no BTF but the inline blob of the April-2025 proposal ({variant}), which was replaced by the location kinds "
-    "of BTF and is not read; make the location info anew from DWARF"
+    "this is no BTF but the inline blob of the April-2025 proposal ({variant}), which was replaced by the location "
+    "kinds of BTF and is not read; make the location info anew from DWARF"
 )
 
 
@@ -58,7 +58,11 @@ class Header:
         if self.length < CLASSIC_HEADER or self.length > self.size:
             raise FormatError(f"the header says it has {self.length} bytes, of an object of {self.size}", offset=4)
         type_off, self.type_len, string_off, self.string_len = struct.unpack_from(order + "4I", data, 8)
-        if self.length == CLASSIC_HEADER and type_off == CLASSIC_HEADER and string_off == CLASSIC_HEADER + self.type_len:
+        if (
+            self.length == CLASSIC_HEADER
+            and type_off == CLASSIC_HEADER
+            and string_off == CLASSIC_HEADER + self.type_len
+        ):
             raise UnsupportedError(_APRIL.format(variant="offsets from the start of the blob"), offset=8)
         layout_off = 0
         self.layout_len = 0
@@ -95,8 +99,8 @@ def april_blob(variant: str) -> UnsupportedError:
 def is_compact_april_blob(data: bytes | memoryview, header: Header) -> bool:
     """True if what stands in the place of types is a table of instances of the compact April-2025 form.
 
-    An instance is address (8 bytes), type id (4), count (2) and ``count`` 4-byte offsets into the locations, which stand in
-    the place of the strings. The table has to end exactly, and every offset has to lie in the locations.
+    An instance is address (8 bytes), type id (4), count (2) and ``count`` 4-byte offsets into the locations, which
+    stand in the place of the strings. The table has to end exactly, and every offset has to lie in the locations.
     """
     at, end = header.type_at, header.type_at + header.type_len
     if header.length != CLASSIC_HEADER or at != header.length or header.string_at != end or at == end:

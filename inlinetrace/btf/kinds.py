@@ -1,8 +1,8 @@
 """Numbers and names of the BTF format: kinds, flags, dialects, the layout table.
 
-Sources: the kernel's ``include/uapi/linux/btf.h`` for kinds 1 to 19, the posted series for the location kinds 20 to 22.
-The info word of a record is ``vlen`` (bits 0-23), ``kind`` (bits 24-30) and ``kind_flag`` (bit 31); the classic form has
-16 bits of vlen and 5 of kind, and its unused bits are zero, so one decoder reads both.
+Sources: the kernel's ``include/uapi/linux/btf.h`` for kinds 1 to 19, the posted series for the location kinds 20 to
+22. The info word of a record is ``vlen`` (bits 0-23), ``kind`` (bits 24-30) and ``kind_flag`` (bit 31); the classic
+form has 16 bits of vlen and 5 of kind, and its unused bits are zero, so one decoder reads both.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def info_word(kind: int, vlen: int = 0, kind_flag: bool = False) -> int:
 
 def legal_location(flags: int, vlen: int) -> bool:
     """True if ``flags`` with ``vlen`` value words is one of the combinations that the newest kernel accepts."""
-    base = flags & ~LocFlag.SIGNED
+    base = flags & ~int(LocFlag.SIGNED)
     if base in (LocFlag.CONST, LocFlag.CONST | LocFlag.ADDR):
         return vlen in (1, 2)
     if base == LocFlag.REG:

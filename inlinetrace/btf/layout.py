@@ -1,7 +1,7 @@
 """The layout of a struct: offsets, sizes, holes, paddings and cache lines, in the words of pahole.
 
-``analyse`` finds the holes of one struct or union; ``layout_text`` prints it with everything anonymous inside it. Bitfields
-belong to storage units of their type's size, so a hole before one may be of bits, of bytes, or both.
+``analyse`` finds the holes of one struct or union; ``layout_text`` prints it with everything anonymous inside it.
+Bitfields belong to storage units of their type's size, so a hole before one may be of bits, of bytes, or both.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MOST_DIMENSIONS = 16
 class Place:
     """Where a member is.
 
-    ``offset`` and ``size`` in bytes; for a bitfield those of its storage unit, with ``bit`` counted inside of it and ``width``
-    in bits (0 for an ordinary member). ``hole`` (bytes) and ``bit_hole`` follow it; ``padding`` is that at the end of the
-    struct that the member is.
+    ``offset`` and ``size`` in bytes; for a bitfield those of its storage unit, with ``bit`` counted inside of it and
+    ``width`` in bits (0 for an ordinary member). ``hole`` (bytes) and ``bit_hole`` follow it; ``padding`` is that at
+    the end of the struct that the member is.
     """
 
     __slots__ = ("bit", "bit_hole", "bit_offset", "hole", "member", "offset", "padding", "size", "width")
@@ -79,7 +79,7 @@ class Analyser:
             known = self._analyse(found)
             self._done[found.id] = known
             for place in known.places:
-                below = self._btf.skip(place.member.type_id, typedefs=False)
+                below = self._btf.type(place.member.type_id)
                 if isinstance(below, Struct) and below.id != found.id:
                     place.padding = self._padding_of(below)
         return known
@@ -154,7 +154,9 @@ def analyse(btf: Btf, type_id: int) -> StructLayout:
 
 
 def find_composite(btf: Btf, name: str) -> Composite:
-    """The struct or union with this name, or the one that the typedef with this name stands for. Errors: NotFoundError."""
+    """The struct or union with this name, or the one that the typedef with this name stands for. Errors:
+    NotFoundError.
+    """
     for type_id in [*btf.find(name, Kind.STRUCT), *btf.find(name, Kind.UNION), *btf.find(name, Kind.TYPEDEF)]:
         found = btf.skip(type_id)
         if isinstance(found, Composite):
@@ -185,7 +187,7 @@ class _Printer:
     def __init__(self, btf: Btf) -> None:
         self._btf = btf
         self._analyser = Analyser(btf)
-        self._declarators = Declarators(btf)
+        self._declarators = Declarators(btf, brief=True)
         self._lines: list[str] = []
         self._cache_line = 0
 
@@ -196,7 +198,9 @@ class _Printer:
         stack = [_Frame(self._analyser.layout(found), 0, 1, "", 0)]
         while stack:
             if len(self._lines) > _MOST_ROWS:
-                raise FormatError("structs inside each other become larger than is sensible", path=self._btf.path, type_id=found.id)
+                raise FormatError(
+                    "structs inside each other become larger than is sensible", path=self._btf.path, type_id=found.id
+                )
             frame = stack[-1]
             if frame.at == 0:
                 self._hole(frame, frame.layout.first_hole, frame.layout.first_bit_hole)
@@ -225,7 +229,9 @@ class _Printer:
         return "\n".join(self._lines)
 
     def _nested(self, type_id: int) -> tuple[Composite | None, str]:
-        """The anonymous struct or union that a member is, or is an array of, and the dimensions; None for other members."""
+        """The anonymous struct or union that a member is, or is an array of, and the dimensions; None for other
+        members.
+        """
         dimensions = ""
         for _ in range(_MOST_DIMENSIONS):
             found = self._btf.skip(type_id, typedefs=False)
@@ -246,7 +252,9 @@ class _Printer:
 
     @staticmethod
     def _is_last(frame: _Frame) -> bool:
-        """True at the last of several members of the outermost struct, where an array of no elements is a flexible one."""
+        """True at the last of several members of the outermost struct, where an array of no elements is a flexible
+        one.
+        """
         return isinstance(frame.layout.found, Struct) and frame.depth == 1 < len(frame.layout.places) == frame.at
 
     def _before(self, frame: _Frame, place: Place) -> None:
@@ -291,16 +299,14 @@ class _Printer:
         before, after = text.split("\0", 1)
         if after == "[0]" and self._is_last(frame):
             after = "[]"
-        if "{" in before:
-            before = f"{before[: before.index('{')]}{{ ... }}{before[before.rindex('}') + 1 :]}"
         start = before.rfind("(*")
         if start < 0 and before.endswith("*"):
             stars = len(before) - len(before.rstrip("*"))
             before = f"{before[: len(before) - stars].rstrip()} {before[len(before) - stars :]}"
         elif start >= 0:
             before, name = before[:start].rstrip(), before[start:] + name
-        left = before.rstrip()
-        return f"{margin}{left:<{width}} {name + after + ';':<{_NAME_WIDTH}}{self._position(frame, place)}"
+        text = f"{before.rstrip():<{width}} {name}{after};"
+        return margin + text.ljust(width + 1 + _NAME_WIDTH) + self._position(frame, place)
 
     def _summary(self, layout: StructLayout) -> None:
         size = layout.found.size
@@ -313,7 +319,11 @@ class _Printer:
                 more = f", holes: {len(holes)}, sum holes: {sum(holes)}" if holes else ""
                 lines.append(f"/* sum members: {members}{more} */")
             if bits:
-                more = f", bit holes: {len(bit_holes)}, sum bit holes: {sum(bit_holes)} bits" if bit_holes else f" ({bits // 8} bytes)"
+                more = (
+                    f", bit holes: {len(bit_holes)}, sum bit holes: {sum(bit_holes)} bits"
+                    if bit_holes
+                    else f" ({bits // 8} bytes)"
+                )
                 lines.append(f"/* sum bitfield members: {bits} bits{more} */")
         if layout.padding:
             lines.append(f"/* padding: {layout.padding} */")
@@ -329,4 +339,3 @@ class _Printer:
 
 def _count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
-

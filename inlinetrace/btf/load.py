@@ -7,13 +7,14 @@ input                                           base, if none is named
 =============================================== =====================================================================
 detached file                                   none
 ``/sys/kernel/btf/MODULE``                      ``vmlinux`` beside it
-``/sys/kernel/btf/MODULE.inline``               ``MODULE`` beside it, and its base (also ``/sys/kernel/btf_extra/MODULE``)
+``/sys/kernel/btf/MODULE.inline``               ``MODULE`` beside it, and its base
+``/sys/kernel/btf_extra/MODULE``                ``btf/MODULE`` beside ``btf_extra``, and its base
 ``.BTF`` of an ELF file                         ``.BTF.base`` of the same file if there is one
 ``.BTF.inline`` or ``.BTF.extra``               ``.BTF`` of the same file, and its base
 =============================================== =====================================================================
 
-Files of sysfs are read to their end whatever size they claim: that of a ``.inline`` file is 0 until the kernel has loaded the
-module that delivers it, which opening the file makes it do.
+Files of sysfs are read to their end whatever size they claim: that of a ``.inline`` file is 0 until the kernel has
+loaded the module that delivers it, which opening the file makes it do.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ from inlinetrace.btf.header import april_blob
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, InlineTraceError, NotFoundError, NotPermittedError
+
+# Importing typing would take a tenth of the time of finding one type.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
 
 MAIN = ".BTF"
 BASE = ".BTF.base"
@@ -89,8 +95,8 @@ def _os_error(error: OSError, path: str) -> InlineTraceError:
         name = os.path.basename(path).removesuffix(".inline")
         module = _DELIVERED_BY if name == "vmlinux" else name
         return NotFoundError(
-            f"the kernel cannot deliver it, because the module {module} is missing or does not fit: is it installed for "
-            f"this kernel (modprobe {module})?",
+            f"the kernel cannot deliver it, because the module {module} is missing or does not fit: is it installed "
+            f"for this kernel (modprobe {module})?",
             path=path,
         )
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -109,9 +115,9 @@ def load(
 ) -> Btf:
     """Load the BTF of a file with its bases.
 
-    ``bases`` are paths, outermost first; they take the place of the default ones of the table above, except that an ELF
-    file's own ``.BTF.base`` is always what its ``.BTF`` refers to. ``section`` chooses one of an ELF file (default ``.BTF``, else
-    ``.BTF.inline``). ``dialect`` forces how location kinds are read.
+    ``bases`` are paths, outermost first; they take the place of the default ones of the table above, except that an
+    ELF file's own ``.BTF.base`` is always what its ``.BTF`` refers to. ``section`` chooses one of an ELF file
+    (default ``.BTF``, else ``.BTF.inline``). ``dialect`` forces how location kinds are read.
 
     Errors: those of ``read_blob`` and ``Btf``; NotFoundError for an ELF file without BTF.
     """
@@ -146,16 +152,24 @@ def _load_elf(path: str, base: Btf | None, section: str | None, dialect: Dialect
             if elf.section(_APRIL) is not None:
                 raise april_blob(f"section {_APRIL}")
             raise NotFoundError("the file has no section .BTF", path=path)
-    data = elf.data(section)
+    data = _contents(elf, section)
     if not len(data):
         found = elf.section(section)
         why = "has no contents in this file" if found is not None else "does not exist"
         raise NotFoundError(f"the section {section} {why}", path=path)
-    if section in (INLINE, EXTRA) and len(elf.data(MAIN)):
+    if section in (INLINE, EXTRA) and len(_contents(elf, MAIN)):
         base = _load_elf(path, base, MAIN, None)
-    elif section == MAIN and len(elf.data(BASE)):
-        base = Btf(elf.data(BASE), path=path, section=BASE)
+    elif section == MAIN and len(_contents(elf, BASE)):
+        base = Btf(_contents(elf, BASE), path=path, section=BASE)
     return Btf(data, base, path=path, section=section, dialect=dialect)
+
+
+def _contents(elf: ElfFile, name: str) -> memoryview:
+    """The bytes of a section as they are: relocations of BTF, which BPF objects have, are for their loader."""
+    section = elf.section(name)
+    if section is None or section.compressed:
+        return elf.data(section)
+    return elf.raw_data(section)
 
 
 def _is_sysfs(path: str) -> bool:

@@ -45,9 +45,9 @@ _ALL_KINDS = (1 << 64) - 1
 class Btf:
     """One BTF object and the chain of its bases.
 
-    ``data`` is the whole object (header, types, strings); it is not copied and must not change. ``base`` is the object
-    that this one is split from. ``path`` and ``section`` say where it came from, for messages. ``dialect`` forces how the
-    location kinds are read; it is detected otherwise.
+    ``data`` is the whole object (header, types, strings); it is not copied and must not change. ``base`` is the
+    object that this one is split from. ``path`` and ``section`` say where it came from, for messages. ``dialect``
+    forces how the location kinds are read; it is detected otherwise.
 
     Errors: FormatError with the byte offset; UnsupportedError for what only looks like BTF.
     """
@@ -74,13 +74,15 @@ class Btf:
             self.index: Index = build_index(data, self.header, None if base is None else base.index, dialect)
             self.dialect: Dialect | None = (dialect if self.index.has_locations else None) or dialect_of(self.index)
         except InlineTraceError as error:
-            raise self._located(error)
+            raise self._located(error) from None
         self._cache: dict[int, Type] = {}
 
     def _check_stands_alone(self) -> None:
         header = self.header
         if header.type_len and not header.string_len:
-            raise FormatError("the object has no strings: it is split from a base, name it (-B)", offset=header.string_at)
+            raise FormatError(
+                "the object has no strings: it is split from a base, name it (-B)", offset=header.string_at
+            )
         if header.string_len and self.data[header.string_at] != 0:
             raise FormatError(
                 "the strings do not begin with an empty one: this object is split from a base, name it (-B)",
@@ -141,7 +143,7 @@ class Btf:
             try:
                 found = self._cache[type_id] = make(self.index, type_id)
             except InlineTraceError as error:
-                raise self._located(error)
+                raise self._located(error) from None
         return found
 
     def types(self) -> Iterator[Type]:
@@ -150,14 +152,14 @@ class Btf:
             try:
                 yield make(self.index, type_id)
             except InlineTraceError as error:
-                raise self._located(error)
+                raise self._located(error) from None
 
     def kind(self, type_id: int) -> int:
         """Kind number of a type, without making an object."""
         try:
             return self.index.kind(type_id)
         except InlineTraceError as error:
-            raise self._located(error)
+            raise self._located(error) from None
 
     def name(self, type_id: int) -> str:
         """Name of a type, empty if it has none, without making an object."""
@@ -165,7 +167,7 @@ class Btf:
             return self.index.name(type_id).decode("utf-8", "surrogateescape")
         except InlineTraceError as error:
             error.type_id = type_id
-            raise self._located(error)
+            raise self._located(error) from None
 
     def find(self, name: str, *kinds: Kind) -> list[int]:
         """Ids of the types with this name, bases first; ``kinds`` narrows it (none: all)."""

@@ -1,9 +1,9 @@
 """Is an object valid BTF? ``validate`` lists which rules it breaks, how often, and where first.
 
 Strict is for what we write ourselves and for whoever wants to load the object into a kernel: it adds that names are C
-identifiers and that every LOC_PROTO has one slot per parameter. A tolerant reader goes on after every fault listed here, with
-one warning each; what cannot be read at all (a record that does not fit, a kind that cannot be skipped) has raised
-FormatError long before.
+identifiers and that every LOC_PROTO has one slot per parameter. A tolerant reader goes on after every fault listed
+here, with one warning each; what cannot be read at all (a record that does not fit, a kind that cannot be skipped)
+has raised FormatError long before.
 """
 
 from __future__ import annotations

@@ -27,8 +27,12 @@ class Tally:
         """Count a Site that is listed."""
 
 class JsonLines:
-    """Sites as JSON objects of one line. ``text_of(location, type_name)`` gives the text of a Location."""
+    """Sites as JSON objects of one line.
 
-    def __init__(self, text_of: Callable[[Location, TypeName], str]) -> None: ...
+    ``text_of(location, type_name)`` gives the text of a Location, ``kind_of(section)`` the word for what the addresses
+    in a section are.
+    """
+
+    def __init__(self, text_of: Callable[[Location, TypeName], str], kind_of: Callable[[str | None], str]) -> None: ...
     def line(self, site: Site) -> str:
         """The JSON object of a Site, without a line end."""

@@ -82,18 +82,24 @@ cdef class Tally:
 
 
 cdef class JsonLines:
-    """Sites as JSON objects of one line. ``text_of(location, type_name)`` gives the text of a Location."""
+    """Sites as JSON objects of one line.
 
-    cdef object text_of
-    cdef dict quoted
+    ``text_of(location, type_name)`` gives the text of a Location, ``kind_of(section)`` the word for what the addresses
+    in a section are.
+    """
+
+    cdef object text_of, kind_of
+    cdef dict quoted, kinds
     cdef Map tails
     # what the row before had in each column, and its quoted text: neighbours have much in common
     cdef list recent
     cdef list recent_quoted
 
-    def __cinit__(self, text_of):
+    def __cinit__(self, text_of, kind_of):
         self.text_of = text_of
+        self.kind_of = kind_of
         self.quoted = {}
+        self.kinds = {}
         # by identity: locations are shared and kept by their reader, and dear to hash
         self.tails = Map()
         self.recent = [None] * COLUMNS
@@ -113,6 +119,12 @@ cdef class JsonLines:
             self.recent_quoted[number] = self.quote(text)
             self.recent[number] = text
         return <str>self.recent_quoted[number]
+
+    cdef str kind(self, object section):
+        known = self.kinds.get(section)
+        if known is None:
+            known = self.kinds[section] = encode_basestring(self.kind_of(section))
+        return <str>known
 
     cdef str position(self, Py_ssize_t number, object call):
         if call is None:
@@ -181,5 +193,5 @@ cdef class JsonLines:
             f'"source": {self.column(SOURCE, source)}, "parameters": [{self.parameters(<tuple>parameters)}], '
             f'"return_type": {self.column(RETURN_TYPE, return_type)}, "variadic": {"true" if variadic else "false"}, '
             f'"copy": {self.quote(copy)}, "declared": {self.position(DECLARED, declared)}, "marks": [{marks}], '
-            f'"compiler": {_COMPILERS[id(compiler)]}}}'
+            f'"compiler": {_COMPILERS[id(compiler)]}, "address_kind": {self.kind(section)}}}'
         )

@@ -43,10 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--json", dest="format", action="store_const", const="json", help="same as --format json")
     parser.add_argument("--c", dest="format", action="store_const", const="c", help="same as --format c")
     parser.add_argument("--asserts", action="store_true", help="with --c: static assertions of sizes and offsets")
-    parser.add_argument("--id", action="append", type=_number, default=[], metavar="N", help="only the type with this id")
+    parser.add_argument(
+        "--id", action="append", type=_number, default=[], metavar="N", help="only the type with this id"
+    )
     parser.add_argument("--name", action="append", default=[], metavar="X", help="only types with this name or pattern")
     parser.add_argument("--kind", action="append", type=_kind, default=[], metavar="K", help="only types of this kind")
-    parser.add_argument("--layout", action="append", default=[], metavar="STRUCT", help="offsets, holes and cache lines")
+    parser.add_argument(
+        "--layout", action="append", default=[], metavar="STRUCT", help="offsets, holes and cache lines"
+    )
     parser.add_argument("--section", metavar="NAME", help="section of an ELF file (default: .BTF, else .BTF.inline)")
     parser.add_argument(
         "--dialect", choices=[dialect.value for dialect in Dialect],
@@ -74,7 +78,7 @@ def _kind(text: str) -> Kind:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry the command out. Errors: those of ``inlinetrace.btf``; UsageError for options that contradict each other."""
+    """Carry the command out. Errors: those of ``inlinetrace.btf``; UsageError for options that contradict."""
     if args.layout and (args.format or args.id or args.name or args.kind):
         raise UsageError("--layout goes without --format, --id, --name and --kind")
     if args.asserts and args.format != "c":
@@ -158,7 +162,7 @@ def _not_found(btf: Btf, name: str, kinds: list[Kind]) -> str:
 
 
 def _near(name: str, names: set[str]) -> list[str]:
-    """Names that contain the wanted one or are contained in it; comparing all of a kernel's in earnest takes seconds."""
+    """Names that contain the wanted one or are contained in it; comparing all of a kernel's would take seconds."""
     return sorted(other for other in names if name in other or (len(other) > 4 and other in name))[:3]
 
 

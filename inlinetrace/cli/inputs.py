@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import UsageError
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.debugfile import Attempt
+    from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``-k``, ``-m`` and ``-x``."""
-    group = parser.add_argument_group("input").add_mutually_exclusive_group()
-    group.add_argument("-k", "--vmlinux", metavar="FILE", help="a kernel image with DWARF")
-    group.add_argument(
-        "-m", "--module", metavar="FILE", help="a module (.ko, .ko.xz, .ko.zst, .ko.gz), with or without its debug file"
+    """Add ``-k``, ``-m``, ``-x``, ``--loaded`` and ``--debug-root``."""
+    group = parser.add_argument_group("input", "the running kernel unless one of these names another")
+    one = group.add_mutually_exclusive_group()
+    one.add_argument("-k", "--vmlinux", metavar="FILE", help="a kernel image with DWARF")
+    one.add_argument(
+        "-m",
+        "--module",
+        metavar="NAME|FILE",
+        help="a module: the loaded one, or a file (.ko, .ko.xz, .ko.zst, .ko.gz) with or without its debug file",
     )
-    group.add_argument("-x", "--exec", metavar="FILE", help="a user program or library")
-    parser.add_argument(
+    one.add_argument("-x", "--exec", metavar="FILE", help="a user program or library")
+    group.add_argument(
+        "--loaded",
+        action="store_true",
+        help="the file of -k or -m is what runs now: show run-time addresses (its build id must be the running one's)",
+    )
+    group.add_argument(
         "--debug-root",
         metavar="DIR",
         action="append",
@@ -29,24 +39,73 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def module_name(path: str) -> str:
-    """The name a module has in the kernel: that of its file, with ``_`` for ``-``."""
-    return os.path.basename(path).split(".ko")[0].replace("-", "_")
+def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
+    """Open what the options name, by default the running kernel of ``host``.
 
-
-def open_input(args: argparse.Namespace) -> Image:
-    """Open what the options name. Raises UsageError if they name nothing."""
+    With ``-v`` each place that is tried is shown on stderr as it is tried. Raises UsageError for options that do not go
+    together, and what inlinetrace.target raises.
+    """
     from inlinetrace.elf.debugfile import DEFAULT_ROOTS
-    from inlinetrace.target.image import open_image
+    from inlinetrace.target.host import Host
+    from inlinetrace.target.modules import is_module_file, module_name
 
-    path = args.vmlinux or args.module or args.exec
-    if path is None:
-        raise UsageError("name the input: -k VMLINUX, -m MODULE or -x PROGRAM")
+    host = host or Host()
     roots = tuple(args.debug_root or DEFAULT_ROOTS)
-    image = open_image(path, roots=roots, module=module_name(path) if args.module else None)
-    if args.verbose:
+    report = _show if args.verbose else None
+    path = args.vmlinux or args.exec
+    if path is None and args.module and is_module_file(args.module):
+        path = args.module
+    if args.loaded and (path is None or args.exec):
+        raise UsageError("--loaded goes with -k FILE or -m FILE")
+    if path is not None:
+        from inlinetrace.target.image import open_image
+
+        image = open_image(path, roots=roots, module=module_name(path) if args.module else None)
+        if args.loaded:
+            from inlinetrace.target.running import resolve_running
+
+            resolve_running(image, host)
+    else:
+        from inlinetrace.target.running import open_running_kernel, open_running_module
+
+        progress = Progress() if sys.stderr.isatty() else None
+        try:
+            if args.module:
+                image = open_running_module(host, args.module, roots=roots, report=report, progress=progress)
+            else:
+                image = open_running_kernel(host, roots=roots, report=report, progress=progress)
+        finally:
+            if progress is not None:
+                progress.end()
+    if report is not None:
         for attempt in image.tried:
-            print(f"inlinetrace: {attempt.path}: {attempt.outcome}", file=sys.stderr)
+            report(attempt)
     for warning in image.warnings():
         print(f"inlinetrace: {warning}", file=sys.stderr)
     return image
+
+
+def _show(attempt: Attempt) -> None:
+    print(f"inlinetrace: {attempt.path}: {attempt.outcome}", file=sys.stderr)
+
+
+class Progress:
+    """Shows what a download says in one line of the terminal, which is empty again at the end."""
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def __call__(self, text: str) -> None:
+        """Show ``text`` in place of what was shown before."""
+        import shutil
+
+        width = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r\x1b[K{text[: width - 1]}")
+        sys.stderr.flush()
+        self._shown = True
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

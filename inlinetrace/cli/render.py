@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from inlinetrace.cli._rows import JsonLines
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Mark
+from inlinetrace.target.loaded import AddressKind
 
 if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
@@ -39,15 +40,21 @@ def declare(type_text: str, name: str) -> str:
 class Renderer:
     """Renders the sites of one machine; equal locations and types are rendered once.
 
-    ``name_address`` says what people call an address of the program's data.
+    ``name_address`` says what people call an address of the program's data, ``address_kind`` what the addresses of the
+    sites in a section are.
     """
 
-    def __init__(self, machine: Machine, name_address: Callable[[int], str] = hex) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        name_address: Callable[[int], str] = hex,
+        address_kind: Callable[[str | None], AddressKind] = lambda _: AddressKind.LINK_TIME,
+    ) -> None:
         self.machine = machine
         self._name_address = name_address
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
-        self._json = JsonLines(self.location)
+        self.json = JsonLines(self.location, lambda section: address_kind(section).value).line
 
     def location(self, location: Location, type_: TypeName) -> str:
         """A location in pfunct's words; constants by the sign of the type."""
@@ -102,10 +109,6 @@ class Renderer:
             lines.append(f"    declared at {source(site.declared)}")
         lines += [f"    {MARK_TEXT[mark]} ({mark.value})" for mark in site.marks]
         return "\n".join(lines)
-
-    def json(self, site: Site) -> str:
-        """One object on one line; the keys are a contract and only grow."""
-        return self._json.line(site)
 
 
 def source(call: CallSite | None) -> str:

@@ -1,0 +1,1 @@
+"""DWARF: units, entries, lists, lines, call frames and expressions."""

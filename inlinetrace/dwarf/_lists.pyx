@@ -127,16 +127,18 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
     cdef uint64_t size = section.shape[0]
     cdef const uint8_t* data = &section[0] if size else NULL
     cdef Cursor c = make_cursor(data, offset, size, info.swap)
-    cdef Cursor v = make_cursor(data, views, size, info.swap)
+    # bit 63 tells an offset of 0 from none
+    cdef bint has_views = views != 0
+    cdef Cursor v = make_cursor(data, views & 0x7fffffffffffffffULL, size, info.swap)
     cdef uint64_t base = unit.low_pc, pair_begin = 0, pair_end = 0
     cdef Entry entry
     cdef bint is_entry = False, done = False, paired = False
     cdef int error = 0
     out.count = 0
     while not c.error:
-        if views and v.pos >= offset and views < offset:
+        if has_views and v.pos >= offset and (views & 0x7fffffffffffffffULL) < offset:
             # the pairs end where the list begins: only the end of the list may follow
-            views = 0
+            has_views = False
         error = _next(info, unit, &c, v5 or split, True, &base, &entry, &is_entry, &done)
         if error or c.error or done:
             break
@@ -150,7 +152,7 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
             entry.begin_view = pair_begin
             entry.end_view = pair_end
             paired = False
-        elif views and not entry.is_default:
+        elif has_views and not entry.is_default:
             entry.begin_view = read_uleb(&v)
             entry.end_view = read_uleb(&v)
             if v.error:

@@ -290,6 +290,9 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
     return error
 
 
+cdef uint64_t HAS_VIEWS = 1ULL << 63
+
+
 cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbreviation* entry, uint64_t die,
                          uint32_t* first, uint32_t* last) noexcept nogil:
     cdef ParameterRecord* parameter
@@ -335,7 +338,8 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
                 parameter.kind = LOC_UINT
         elif spec.attribute == 0x2137:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
-            parameter.views = value.value
+            # the pairs of the very first list of .debug_loc stand at offset 0
+            parameter.views = value.value | HAS_VIEWS
         else:
             skip_form(&r.cursor, unit, spec.form, spec.size)
     if first[0] == <uint32_t>NONE32:

@@ -24,6 +24,7 @@ class Header(TypedDict):
     producer: str | None
     dwo_name: str | None
     addr_base: int
+    str_offsets_base: int
     ranges_base: int
     rnglists_base: int
     loclists_base: int

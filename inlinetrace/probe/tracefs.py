@@ -25,6 +25,7 @@ from inlinetrace.probe._ring import Layout, decode_page
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
 from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused, definition
+from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
 if TYPE_CHECKING:
     from inlinetrace.probe._ring import Record
@@ -102,10 +103,8 @@ class TracefsBackend:
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
         """Define and enable everything; on any error all of it is removed again. Raises NotPermittedError."""
-        self._tracefs = self._host.tracefs()
-        if not self._host.exists(self._definitions):
-            missing = "CONFIG_KPROBE_EVENTS" if self._plan.kernel else "CONFIG_UPROBE_EVENTS"
-            raise NotPermittedError(f"this kernel has no {os.path.basename(self._definitions)} ({missing})")
+        require = require_kprobes if self._plan.kernel else require_uprobes
+        self._tracefs = require(self._host)
         self._check_text()
         groups.clean(self._host, self._tracefs)
         self._known = list(groups.perf_descriptors(self._host))

@@ -1,0 +1,1 @@
+"""The model of inlined sites, and its readers."""

@@ -174,7 +174,7 @@ cdef class _Spot:
 cdef class Builder:
     """Makes Sites of rows. ``surroundings`` and ``locator`` as in DwarfSites."""
 
-    cdef object dwarf, surroundings, locator, module
+    cdef object dwarf, surroundings, symbol_of, locator, module
     cdef list records
     cdef Sources sources
     cdef readonly Functions functions
@@ -186,17 +186,17 @@ cdef class Builder:
     # locations by size, flavour and expression, of those that depend on nothing else; and by size and constant
     cdef dict located, constants
     # the surroundings of the address asked for last
-    cdef uint64_t region_start, region_end, symbol_address
+    cdef uint64_t region_start, region_end, region_known_as, symbol_address
     cdef object section, symbol
     cdef Flow flow
-    cdef bint region_known, symbol_known, flow_known, relocatable
+    cdef bint region_known, symbol_known, flow_known
     cdef Range* ranges
     cdef Py_ssize_t range_room
 
     def __cinit__(self, dwarf, surroundings, locator, module):
         self.dwarf = dwarf
         self.surroundings = surroundings
-        self.relocatable = surroundings.relocatable
+        self.symbol_of = surroundings.symbol
         self.locator = locator
         self.module = module
         self.records = dwarf.records
@@ -233,6 +233,8 @@ cdef class Builder:
             (<Map>kept).clear()
         for kept in self.links:
             (<Map>kept).clear()
+        self.sources.forget()
+        self.units = [[None] * info.count for info in self.dwarf.infos]
         self.kept = 0
         return 0
 
@@ -304,19 +306,19 @@ cdef class Builder:
         if not self.region_known or not self.region_start <= address < self.region_end:
             region = self.surroundings.region(address)
             self.region_known = False
-            self.section, self.region_start, self.region_end = region
+            self.section, self.region_start, self.region_end, self.region_known_as = region
             self.region_known = True
             self.flow = None
             self.flow_known = False
         if not self.symbol_known or self.symbol_address != address:
-            self.symbol = self.surroundings.symbol(address)
+            self.symbol = self.symbol_of(address)
             self.symbol_address = address
             self.symbol_known = True
         return 0
 
     cdef inline uint64_t shown(self, uint64_t address) noexcept:
         """What people call ``address``, which ``surround`` was called for."""
-        return address - self.region_start if self.relocatable and self.section is not None else address
+        return address - self.region_start + self.region_known_as
 
     cdef Flow flow_at(self, uint64_t address):
         """The jumps around ``address``, which ``surround`` was called for."""
@@ -334,6 +336,8 @@ cdef class Builder:
         else:
             records.ranges_into(s.unit, s.ranges, s.flags, &records.scratch)
             count = records.scratch.count
+            # what is asked of ranges takes far longer than reading them
+            records.charge(255 * <uint64_t>count)
         if count > self.range_room:
             moved = realloc(self.ranges, count * sizeof(Range))
             if moved == NULL:
@@ -537,7 +541,7 @@ cdef class Builder:
         cdef uint64_t offset = p.value, length = p.length, size
         cdef uint64_t flavour = spot.unit.flavour << 2 | spot.inlined
         cdef Entry live
-        cdef bint empty = False
+        cdef bint empty = False, found
         cdef int error
         cdef const uint8_t* data = records.info.data
         cdef char* key_data
@@ -549,11 +553,11 @@ cdef class Builder:
                 error = resolve_list(records.info, header, offset, True, &offset)
                 if error:
                     raise_list_error(records.info, error, header.version >= 5, True, header.loclists_base)
-            if not find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
-                             spot.unit.source.lines, &live, &empty):
-                records.charge(records.scratch.count)
-                return NOT_LIVE
+            found = find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
+                              spot.unit.source.lines, &live, &empty)
             records.charge(records.scratch.count)
+            if not found:
+                return NOT_LIVE
             if header.version >= 5:
                 data = &records.info.loclists[0]
             else:

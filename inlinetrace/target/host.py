@@ -12,21 +12,33 @@ know what its absence means.
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from inlinetrace.errors import NotPermittedError
 
-_NT_GNU_BUILD_ID = 3
 TRACEFS_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
 class Host:
-    """One machine, the one we run on unless ``root`` says otherwise."""
+    """One machine, the one we run on unless ``root`` says otherwise.
 
-    def __init__(self, root: str | os.PathLike[str] = "/") -> None:
+    ``environment`` stands for the variables of the environment and ``user`` for the effective user's number; by default
+    they are those of this process.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] = "/",
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: int | None = None,
+    ) -> None:
         self._root = os.fspath(root).rstrip("/")
+        self.environment: Mapping[str, str] = os.environ if environment is None else environment
+        self.user = os.geteuid() if user is None else user
 
     @property
     def is_real(self) -> bool:
@@ -36,6 +48,16 @@ class Host:
     def path(self, path: str) -> str:
         """Where a file of the machine is for us."""
         return self._root + path
+
+    @property
+    def is_root(self) -> bool:
+        """Whether we run as root."""
+        return self.user == 0
+
+    @property
+    def release(self) -> str:
+        """The kernel's release, as ``uname -r`` says it."""
+        return self.read_text("/proc/sys/kernel/osrelease").strip()
 
     # Files
 
@@ -98,6 +120,21 @@ class Host:
         """What a symbolic link says."""
         return os.readlink(self.path(path))
 
+    def walk(self, path: str) -> Iterator[str]:
+        """The paths of all files below a directory, without following links to directories; sorted by directory."""
+        for folder, folders, names in os.walk(self.path(path)):
+            folders.sort()
+            for name in sorted(names):
+                yield os.path.join(folder, name)[len(self._root) :]
+
+    def owner(self, path: str) -> int:
+        """The number of the user that a file belongs to, links followed."""
+        return os.stat(self.path(path)).st_uid
+
+    def is_world_writable(self, path: str) -> bool:
+        """Whether everybody may write a file or directory."""
+        return bool(os.stat(self.path(path)).st_mode & stat.S_IWOTH)
+
     def make_directory(self, path: str) -> None:
         """Make a directory (a trace instance)."""
         os.mkdir(self.path(path))
@@ -151,24 +188,6 @@ class Host:
     def realtime_ns(self) -> int:
         """CLOCK_REALTIME, in nanoseconds after the epoch."""
         return time.time_ns()
-
-    # The kernel
-
-    def kernel_build_id(self) -> bytes | None:
-        """The build id of the running kernel; None if it has none or does not tell."""
-        import sys
-
-        from inlinetrace.elf.notes import read_notes
-
-        path = "/sys/kernel/notes"
-        try:
-            data = memoryview(self.read_bytes(path))
-        except OSError:
-            return None
-        for owner, kind, description in read_notes(data, 4, sys.byteorder == "little", path=path, section="notes"):
-            if owner == "GNU" and kind == _NT_GNU_BUILD_ID:
-                return description
-        return None
 
     # Tracing
 

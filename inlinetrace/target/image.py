@@ -24,6 +24,7 @@ from inlinetrace.elf.debugfile import (
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
 from inlinetrace.sites.from_dwarf import DwarfSites, Region, Selection
+from inlinetrace.target.loaded import AddressKind, Loaded
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
@@ -39,7 +40,8 @@ class Image:
 
     ``path`` is what was asked for; ``program`` has the code and ``debug`` the DWARF, both in one address space.
     ``tried`` are the places where the other of the two was looked for. Addresses are those of the file; a relocatable
-    one has those of inlinetrace.elf.layout, and Place says what people call them.
+    one has those of inlinetrace.elf.layout, and Region says what people call them. That is the run-time address where
+    ``loaded`` says that the kernel runs the file, and where; ``notices`` are for whoever asked for the image.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Image:
         tried: Sequence[Attempt],
         module: str | None,
     ) -> None:
+        self.loaded: Loaded | None = None
+        self.notices: list[str] = []
         self.path = path
         self.program = program if program is debug else program.laid_out_as(debug)
         self.debug = debug
@@ -78,7 +82,7 @@ class Image:
 
     def warnings(self) -> list[str]:
         """What keeps sites from being found or named, one line each."""
-        found = []
+        found = list(self.notices)
         if self.dwarf.alternate_missing:
             link = self.debug.debug_alt_link
             name = link[0] if link else "?"
@@ -102,24 +106,52 @@ class Image:
     def _symbols(self) -> SymbolTable:
         return self._symbols_file.symbols()
 
-    @property
-    def relocatable(self) -> bool:
-        """Whether people call an address by its section and offset."""
-        return self.program.relocatable
-
     def region(self, address: int) -> Region:
-        """The section around an address."""
+        """The section around an address, and the address that its start is known by."""
         section = self.program.section_at(address) or self._symbols_file.section_at(address)
+        runtime = None if self.loaded is None else self.loaded.runtime_address(section, address)
         if section is None:
-            return Region(None, address, min(address + 1, _LAST_ADDRESS))
-        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS))
+            known_as = address if runtime is None else runtime
+            return Region(None, address, min(address + 1, _LAST_ADDRESS), known_as)
+        if runtime is not None:
+            known_as = runtime - (address - section.address)
+        else:
+            known_as = 0 if self.program.relocatable else section.address
+        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS), known_as)
+
+    def known_as(self, address: int) -> int:
+        """What people call an address of the file, as Site.address does: its run-time address, if it is known."""
+        region = self.region(address)
+        return region.known_as + address - region.start
+
+    def runtime_address(self, address: int) -> int | None:
+        """Where an address of the file is while it runs; None where that is not known."""
+        return None if self.loaded is None else self.loaded.runtime_address(self.debug.section_at(address), address)
+
+    @property
+    def load_bias(self) -> int | None:
+        """What Site.address of a running kernel is above the link-time address; None where that is not known."""
+        return None if self.loaded is None else self.loaded.bias
+
+    def has_runtime_address(self, section: str | None) -> bool:
+        """Whether Site.address is the run-time address for sites in ``section``."""
+        return self.loaded is not None and self.loaded.knows(section)
+
+    def address_kind(self, section: str | None) -> AddressKind:
+        """What the addresses of the sites in ``section`` are."""
+        if self.has_runtime_address(section):
+            return AddressKind.RUN_TIME
+        return AddressKind.SECTION_OFFSET if self.program.relocatable else AddressKind.LINK_TIME
 
     def symbol(self, address: int) -> tuple[str, int] | None:
         """Name of the function symbol that contains ``address``, and the offset in it."""
         return self._symbols.name_and_offset(address)
 
     def name_address(self, address: int) -> str:
-        """What people call an address: a hexadecimal number, in a relocatable file section and offset."""
+        """What people call an address: a number, or section and offset in a relocatable file that is not loaded."""
+        runtime = self.runtime_address(address)
+        if runtime is not None:
+            return hex(runtime)
         if not self.program.relocatable:
             return hex(address)
         section = self.debug.section_at(address)
@@ -156,6 +188,11 @@ class Image:
         """The jumps of the program; None if the instructions at ``address`` are not at hand."""
         return None if self.code(address) is None else self._flow
 
+    def is_jump_target(self, address: int) -> bool | None:
+        """Whether an instruction jumps to ``address``; None where the instructions there are not at hand."""
+        flow = self.flow(address)
+        return None if flow is None else flow.is_target(address)
+
 
 def open_image(
     path: str | os.PathLike[str], *, roots: Sequence[str] = DEFAULT_ROOTS, module: str | None = None
@@ -170,8 +207,22 @@ def open_image(
     search = find_debug_file(program, roots)
     if search.file is None:
         raise no_debug_info(program, "build with -g, or install the package with the debug symbols")
-    debug = search.file
+    return make_image(program, search.file, tried=search.tried, roots=roots, module=module)
+
+
+def make_image(
+    program: ElfFile,
+    debug: ElfFile,
+    *,
+    tried: Sequence[Attempt] = (),
+    roots: Sequence[str] = DEFAULT_ROOTS,
+    module: str | None = None,
+) -> Image:
+    """Make an image of a program and the file with its DWARF, which may be the same and must belong together.
+
+    The file with the instructions is looked for if ``program`` has none, and the supplementary file (dwz) of ``debug``.
+    """
     code = find_program_file(program, roots)
     alternate = find_alternate_file(debug, roots)
-    tried = (*search.tried, *code.tried, *alternate.tried)
-    return Image(program.path, code.file or program, debug, alternate.file, tried, module)
+    everything = (*tried, *code.tried, *alternate.tried)
+    return Image(program.path, code.file or program, debug, alternate.file, everything, module)

@@ -1,4 +1,6 @@
-"""Complete objects and single records of the location-info format, as hex. Little endian unless the name says otherwise."""
+"""Complete objects and single records of the location-info format, as hex. Little endian unless the name says
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +105,8 @@ NEW_LOC_PARAMS = {
     "const -1, size 4, signed": bytes.fromhex("00000000 01000014 04000000 03000000 ffffffff"),
     "const -1, size 8, signed": bytes.fromhex("00000000 02000014 08000000 03000000 ffffffff ffffffff"),
     "const 2, size 1, unsigned": bytes.fromhex("00000000 01000014 01000000 02000000 02000000"),
-    "*(reg7 - 2^32), 64-bit offset, size 8": bytes.fromhex("00000000 03000014 08000000 39000000 07000000 00000000 ffffffff"),
+    "*(reg7 - 2^32), 64-bit offset, size 8": bytes.fromhex(
+        "00000000 03000014 08000000 39000000 07000000 00000000 ffffffff"
+    ),
     "reg1, size 4, BIG ENDIAN": bytes.fromhex("00000000 14000001 00000004 00000008 00000001"),
 }

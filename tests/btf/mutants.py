@@ -1,17 +1,19 @@
 """Damaged objects by the thousand: ``python -m tests.btf.mutants FIRST COUNT`` tries that many under limits.
 
-Each one is read, validated, printed in all forms and encoded again, within 512 MB of address space beyond the start and 2
-seconds. Only errors of the package may come out. Prints one line per failure; exit code 1 if there was any.
+Each one is read, validated, printed in all forms and encoded again, within 512 MB of address space beyond the start
+and 2 seconds. Only errors of the package may come out. Prints one line per failure; exit code 1 if there was any.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 import resource
 import struct
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
 from inlinetrace.btf._text import render
 from inlinetrace.btf._types import Composite
@@ -52,7 +54,9 @@ def mutate(data: bytes, source: random.Random) -> bytes:
         if way == 0 and at < len(changed):
             changed[at] ^= 1 << source.randrange(8)
         elif way == 1 and word + 4 <= len(changed):
-            value = source.choice((0, 1, 2, 0xFF, 0xFFFF, 0xFFFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, source.getrandbits(32)))
+            value = source.choice(
+                (0, 1, 2, 0xFF, 0xFFFF, 0xFFFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, source.getrandbits(32))
+            )
             struct.pack_into("<I", changed, word, value)
         elif way == 2 and word + 4 <= len(changed):
             other = source.randrange(len(changed) // 4) * 4
@@ -79,36 +83,31 @@ def use(data: bytes, base_data: bytes | None) -> None:
     except InlineTraceError:
         return
     ids = range(btf.start_id, btf.end_id)
-    steps = [
+
+    def encode() -> None:
+        assert reencode(btf) == data, "encoded differently"
+
+    steps: list[Callable[[], object]] = [
         lambda: validate(btf, strict=True),
         lambda: render(btf.index, ids, False, True),
         lambda: render(btf.index, ids, True, True),
         lambda: [list(btf.types()), btf.find("node"), btf.find("")],
-        lambda: reencode(btf) == data or fail("encoded differently"),
+        encode,
         lambda: "".join(c_source(btf)),
     ]
     for step in steps:
-        try:
+        with contextlib.suppress(InlineTraceError):
             step()
-        except InlineTraceError:
-            pass
     for type_id in ids:
-        for one in (lambda n: "".join(c_source(btf, [n])), btf.size_of, btf.skip):
-            try:
-                one(type_id)
-            except InlineTraceError:
-                pass
-        try:
+        with contextlib.suppress(InlineTraceError):
+            "".join(c_source(btf, [type_id]))
+        with contextlib.suppress(InlineTraceError):
+            btf.size_of(type_id)
+        with contextlib.suppress(InlineTraceError):
             found = btf.type(type_id)
             if isinstance(found, Composite):
                 analyse(btf, type_id)
                 layout_text(btf, found.name)
-        except InlineTraceError:
-            pass
-
-
-def fail(text: str) -> None:
-    raise AssertionError(text)
 
 
 def main(first: int, count: int) -> int:
@@ -136,7 +135,8 @@ def main(first: int, count: int) -> int:
         if spent > SECONDS:
             failures += 1
             print(f"mutant {number}: {spent:.1f} s")
-    print(f"{count} mutants from {first}: slowest {slowest:.3f} s, peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{count} mutants from {first}: slowest {slowest:.3f} s, peak {peak} MB")
     return failures
 
 

@@ -96,7 +96,11 @@ def test_deep_pointer_is_spelled() -> None:
 
 def test_deep_function_pointers() -> None:
     depth = 20_000
-    records = [record for n in range(depth) for record in ((0, info_word(Kind.FUNC_PROTO, 1), 0, 0, 2 * n + 1), (0, info_word(Kind.PTR), 2 * n + 2))]
+    records = [
+        record
+        for n in range(depth)
+        for record in ((0, info_word(Kind.FUNC_PROTO, 1), 0, 0, 2 * n + 1), (0, info_word(Kind.PTR), 2 * n + 2))
+    ]
     btf = Btf(words(INT, *records))
     assert declaration(btf, btf.end_id - 1, "f").startswith("void (*f)(void (*)(void (*)(")
     assert validate(btf) == []
@@ -217,7 +221,7 @@ def test_many_bases() -> None:
     builder = Builder()
     builder.add_int("int", 4)
     btf = Btf(builder.to_bytes())
-    for depth in range(3000):
+    for _ in range(3000):
         above = Builder(classic=True, strings=b"x\0")
         above.start_id = btf.end_id
         above.record(Kind.PTR, size_or_type=btf.end_id - 1)

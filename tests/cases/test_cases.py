@@ -132,14 +132,21 @@ def test_every_site_is_found_however_many_there_are(name: str, tmp_path: Path) -
     assert contradictions(run) == []
 
 
-def test_an_object_file_lists_the_same_sites_as_the_program(tmp_path: Path) -> None:
-    configuration = Configuration(toolchain("gcc"), "-O2", 5)
+@pytest.mark.parametrize("dwarf", DWARF_VERSIONS)
+def test_an_object_file_lists_the_same_sites_as_the_program(dwarf: int, tmp_path: Path) -> None:
+    configuration = Configuration(toolchain("gcc"), "-O2", dwarf)
     binary = build_case("view_only", configuration, tmp_path)
     run_compiler(["gcc", *configuration.flags, "-c", "view_only.c", "-o", "view_only.o"], tmp_path)
 
     def rows(path: Path) -> list[tuple[object, ...]]:
         return sorted(
-            (s.function, s.container, [(p.name, str(p.location)) for p in s.parameters])
+            (
+                s.function,
+                s.container,
+                s.symbol,
+                s.symbol_offset,
+                [(p.name, str(p.location), str(p.doubt)) for p in s.parameters],
+            )
             for s in inlined(list(open_image(str(path)).sites()))
         )
 

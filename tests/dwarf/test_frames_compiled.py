@@ -13,6 +13,7 @@ from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 
 from inlinetrace.dwarf.frames import CallFrames, FrameTable, RegisterRule, RuleKind
+from tests.kernels import Kernel
 
 SOURCE = """
 void abort(void) { for (;;); }
@@ -78,7 +79,6 @@ COMPILERS = [
     "powerpc64le-linux-gnu-gcc",
     "arm-linux-gnueabihf-gcc",
 ]
-KERNELS = Path.home() / ".cache/inlinetrace-dev/kernels"
 
 
 def compile_program(directory: Path, compiler: str, options: list[str]) -> Path:
@@ -151,9 +151,8 @@ def test_frames_of_a_compiler(tmp_path: Path, compiler: str, options: list[str])
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("release", ["6.1.0-57-cloud-amd64", "6.12.117+deb12-cloud-amd64"])
-def test_frames_of_a_kernel(release: str) -> None:
-    with (KERNELS / release / "usr/lib/debug/boot" / f"vmlinux-{release}").open("rb") as file:
+def test_frames_of_a_kernel(distribution_kernel: Kernel) -> None:
+    with distribution_kernel.vmlinux.open("rb") as file:
         ((table, entries),) = tables(ELFFile(file))
         assert len(table) == len(entries) > 40_000
         assert sum(check_function(table, entry) for entry in entries[::20]) > 20_000

@@ -14,7 +14,8 @@ from elftools.elf.elffile import ELFFile
 from inlinetrace.dwarf.frames import FrameTable
 from inlinetrace.dwarf.lines import LineRows, LineTable, RowFlag
 from inlinetrace.elf.file import ElfFile
-from tests.dwarf.test_frames_compiled import COMPILERS, KERNELS, SOURCE, compile_program
+from tests.dwarf.test_frames_compiled import COMPILERS, SOURCE, compile_program
+from tests.kernels import Kernel
 
 # File name, line ("-" ends a sequence), address, operation, view, is_stmt.
 ROW = re.compile(r"^(.*?)\s+(\d+|-)\s+(0x[0-9a-f]+|0)(\[\d+\])?(?:\s+(\d+))?(?:\s+(x))?$")
@@ -146,8 +147,7 @@ def test_sections_of_an_object(tmp_path: Path, compiler: str, name: str) -> None
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("release", ["6.1.0-57-cloud-amd64", "6.12.117+deb12-cloud-amd64"])
-def test_lines_of_a_kernel(release: str) -> None:
-    count, views = check(KERNELS / release / "usr/lib/debug/boot" / f"vmlinux-{release}")
+def test_lines_of_a_kernel(distribution_kernel: Kernel) -> None:
+    count, views = check(distribution_kernel.vmlinux)
     assert count > 4_000_000
     assert views > 2_000_000
