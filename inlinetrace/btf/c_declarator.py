@@ -65,7 +65,7 @@ class Declarators:
         """Structs and unions that were named but not defined; whoever writes the text takes them out."""
         self._tags: dict[int, list[DeclTag]] | None = None
         self._steps = 0
-        self._most_steps = 200_000 + 8 * sum(layer.header.type_len // 4 for layer in btf.chain)
+        self._most_steps = 50_000 + 8 * sum(layer.header.type_len // 4 for layer in btf.chain)
 
     def text(self, type_id: int, name: str) -> str:
         """``name`` declared with a type."""

@@ -193,6 +193,8 @@ class Layouts:
         for position, (offset, width, size, alignment) in enumerate(members):
             if width:
                 storage = size * 8
+                if width > storage:
+                    return None
                 natural = at if packed or (at % storage) + width <= storage else _round_up(at, storage)
                 if not packed and (offset % storage) + width > storage:
                     return None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from inlinetrace.errors import UsageError
+from inlinetrace.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from inlinetrace.elf.debugfile import Attempt
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
+    from inlinetrace.target.listing import Listed
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +39,72 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="where separate debug files are installed (default: /usr/lib/debug); may be repeated",
     )
+
+
+def add_btf_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--btf``, ``-B``, ``--source`` and ``--offset-base``, for commands that can do without DWARF."""
+    group = parser.add_argument_group("BTF location info")
+    group.add_argument(
+        "--btf",
+        metavar="FILE",
+        help="detached location info (vmlinux.inline); -k, -m or -x then only give sections and symbols",
+    )
+    group.add_argument(
+        "-B",
+        "--base-btf",
+        metavar="BASE",
+        action="append",
+        default=[],
+        help="what the BTF is split from; once per level, outermost first",
+    )
+    group.add_argument(
+        "--source",
+        choices=("auto", "btf", "dwarf"),
+        default="auto",
+        help="which of the two to read where both are there (default: DWARF, which says more)",
+    )
+    group.add_argument(
+        "--offset-base",
+        choices=("section", "image"),
+        help="what the offsets of the BTF count from (default: decided by where functions are)",
+    )
+
+
+def open_listing(args: argparse.Namespace) -> Listed:
+    """Open what the options name: location info in BTF, else as open_input does."""
+    path = args.vmlinux or args.module or args.exec
+    from_btf = args.btf or (args.source == "btf" and path)
+    if args.source == "dwarf" and args.btf:
+        raise UsageError("--source dwarf and --btf contradict each other")
+    if not from_btf:
+        if args.source == "btf":
+            raise UsageError("--source btf needs --btf FILE or a file that has location info: -k, -m or -x")
+        if args.base_btf or args.offset_base:
+            raise UsageError("-B and --offset-base go with --btf or --source btf")
+        try:
+            return open_input(args)
+        except NotFoundError:
+            # no DWARF: location info in the file itself will do
+            if args.source == "dwarf" or path is None or not os.path.isfile(path):
+                raise
+            from inlinetrace.target.btf_image import has_location_info
+
+            if not has_location_info(path):
+                raise
+    from inlinetrace.sites.from_btf import OffsetBase
+    from inlinetrace.target.btf_image import open_btf
+    from inlinetrace.target.modules import module_name
+
+    image = open_btf(
+        args.btf or path,
+        args.base_btf,
+        program=path,
+        offset_base=OffsetBase(args.offset_base) if args.offset_base else None,
+        module=module_name(args.module) if args.module else None,
+    )
+    for warning in image.warnings():
+        print(f"inlinetrace: {warning}", file=sys.stderr)
+    return image
 
 
 def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:

@@ -21,16 +21,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from inlinetrace.cli._rows import Tally
-from inlinetrace.cli.inputs import add_input_arguments, open_input
+from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.cli.render import Renderer
 from inlinetrace.errors import NotFoundError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
     from inlinetrace.cli._rows import Counts
-    from inlinetrace.sites.from_dwarf import Selection
     from inlinetrace.sites.model import Site
-    from inlinetrace.target.image import Image
+    from inlinetrace.target.listing import Listed, Listing
 
 HELP = "list the inlined sites of functions, and where their parameters are"
 
@@ -48,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``list``."""
     parser.add_argument("functions", nargs="*", metavar="FUNC", help="function names or shell globs")
     add_input_arguments(parser)
+    add_btf_arguments(parser)
     parser.add_argument(
         "--inside", metavar="FUNC", action="append", help="list what was inlined into FUNC (glob) instead, at any depth"
     )
@@ -84,22 +84,19 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name functions to list, or --inside FUNC: one of the two")
     if args.json and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    image = open_input(args)
+    image = open_listing(args)
     patterns = args.inside or args.functions
-    selection = image.select(patterns, inside=bool(args.inside))
+    listing = image.listing(patterns, inside=bool(args.inside))
     missing = _missing(image, patterns)
     summary = Summary(not args.inside)
-    renderer = Renderer(image.debug.machine, image.name_address, image.address_kind)
+    renderer = Renderer(image.machine, image.name_address, image.address_kind)
     lines = []
     show = renderer.json if args.json else partial(renderer.line, verbose=args.verbose)
     count = summary.tally.add
-    # Of a loaded module some sections are gone, of everything else all sections are alike.
-    sections_differ = image.loaded is not None and image.load_bias is None
     gone = 0
-    for site in keep(image.reader.build(image.reader.by_address(selection.rows)), args, summary):
+    for site in keep(listing.sites(), args, summary):
         count(site)
-        if sections_differ and not image.has_runtime_address(site.section):
-            gone += 1
+        gone += image.is_gone(site.section)
         lines.append(show(site))
         if len(lines) == _LINES_AT_ONCE:
             _write(lines)
@@ -107,13 +104,13 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.flush()
     # The interpreter looks for cycles once more when it ends.
     gc.freeze()
-    for line in summary.lines(image, selection, patterns):
+    for line in summary.lines(image, listing, patterns):
         print(line, file=sys.stderr)
     if gone:
         print(f"{gone} are in sections that are not in memory (any more): their addresses are offsets", file=sys.stderr)
     if missing:
         raise NotFoundError("; ".join(missing))
-    if not selection.rows and not args.inside:
+    if not listing.count and not args.inside:
         names = ", ".join(patterns)
         raise NotFoundError(f"{names}: declared here, but neither inlined nor out of line", path=image.path)
     return 0
@@ -171,7 +168,7 @@ def _from_file(site: Site, glob: str) -> bool:
     return fnmatch.fnmatchcase(position.file, glob) or fnmatch.fnmatchcase(position.file, f"*/{glob}")
 
 
-def _missing(image: Image, patterns: list[str]) -> list[str]:
+def _missing(image: Listed, patterns: list[str]) -> list[str]:
     """A message for each pattern that no function has."""
     names: list[str] | None = None
     messages = []
@@ -179,7 +176,7 @@ def _missing(image: Image, patterns: list[str]) -> list[str]:
         if pattern == "*" or image.has_function(pattern):
             continue
         if names is None:
-            names = sorted(set(image.reader.function_names()))
+            names = sorted(set(image.function_names()))
         import difflib
 
         near = difflib.get_close_matches(pattern, names, 5, 0.7)
@@ -196,7 +193,7 @@ class Summary:
         self.transparent = 0
         self._by_function = by_function
 
-    def lines(self, image: Image, selection: Selection, patterns: list[str]) -> Iterator[str]:
+    def lines(self, image: Listed, listing: Listing, patterns: list[str]) -> Iterator[str]:
         """The lines of the summary."""
         functions = self.tally.functions
         if len(functions) <= _SUMMARY_LINES:
@@ -205,16 +202,15 @@ class Summary:
         else:
             yield f"{len(functions)} functions: {self._text(self.tally.total)}"
         if self._by_function and "*" not in patterns:
-            sites, callees = image.reader.count_inside(selection)
+            sites, callees = listing.inside()
             if sites:
                 inside = " ".join(f"--inside {pattern}" for pattern in patterns)
                 what = patterns[0] if len(patterns) == 1 else "them"
                 yield (f"{sites} sites of {callees} functions are inlined into {what}: inlinetrace list {inside}")
         elif not self._by_function:
-            own = image.select(patterns).rows
-            inlined = own.inlined
+            own = image.listing(patterns)
             yield (
-                f"{', '.join(patterns)} itself: {len(own) - inlined} out of line, {inlined} inlined: "
+                f"{', '.join(patterns)} itself: {own.count - own.inlined} out of line, {own.inlined} inlined: "
                 f"inlinetrace list {' '.join(patterns)}"
             )
         if self.transparent:

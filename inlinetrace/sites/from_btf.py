@@ -93,8 +93,12 @@ class Surroundings(Protocol):
     def sections(self) -> Mapping[str, SectionAddress]:
         """The code sections by name."""
 
-    def symbol(self, section: str, address: int) -> tuple[str, int] | None:
-        """Name of the function around an address, and the offset in it; ``section`` matters in a relocatable file."""
+    @property
+    def image_base(self) -> int | None:
+        """Start of the image (``_text``), None where that means nothing."""
+
+    def symbol(self, address: int) -> tuple[str, int] | None:
+        """Name of the function around an address, and the offset in it."""
 
     def copies(self, name: str) -> list[Copy]:
         """The functions with this name, suffixed ones too."""
@@ -111,7 +115,17 @@ class ElfSurroundings:
             if section.executable
         }
 
-    def symbol(self, section: str, address: int) -> tuple[str, int] | None:
+    @property
+    def image_base(self) -> int | None:
+        """``_text``, else the start of ``.text``; a relocatable file has neither."""
+        if self._elf.relocatable:
+            return None
+        for symbol in self._elf.symbols().named("_text"):
+            return symbol.address
+        text = self.sections.get(".text")
+        return None if text is None else text.address
+
+    def symbol(self, address: int) -> tuple[str, int] | None:
         """See Surroundings."""
         return self._elf.symbols().name_and_offset(address)
 
@@ -153,8 +167,8 @@ class BtfSites:
 
     ``btf`` holds the LOC kinds, on its bases. ``surroundings`` knows sections and symbols (``ElfSurroundings``);
     without it there are no addresses, callers and out-of-line copies. ``image_base`` is the address that address
-    constants, and offsets from the image, count from (``_text``, or a module's start); without it the start of
-    ``.text``. ``module`` goes into every Site.
+    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``module`` goes into
+    every Site.
 
     Errors: NotFoundError for an object without location info.
     """
@@ -176,8 +190,9 @@ class BtfSites:
         self.module = module
         self._surroundings = surroundings
         self._sections: Mapping[str, SectionAddress] = surroundings.sections if surroundings is not None else {}
-        text = self._sections.get(".text")
-        self._image_base = image_base if image_base is not None else text.address if text is not None else None
+        if image_base is None and surroundings is not None:
+            image_base = surroundings.image_base
+        self._image_base = image_base
         self._rfc = btf.dialect is Dialect.RFC
         self._locsecs = [(type_id, section_of(btf.name(type_id))) for type_id in btf.of_kind(Kind.LOCSEC)]
         self._declarators = Declarators(btf, brief=True)
@@ -250,7 +265,7 @@ class BtfSites:
             section, section_offset = self._place(row, address)
             symbol = None
             if self._surroundings is not None and address is not None:
-                symbol = self._surroundings.symbol(section, address)
+                symbol = self._surroundings.symbol(address)
             yield Site(
                 function=function.name,
                 inlined=True,
@@ -310,7 +325,7 @@ class BtfSites:
             for _, _, offset, _ in found[:: max(len(found) // _SAMPLED, 1)]:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
-                    hits[base] += address is not None and self._surroundings.symbol(section, address) is not None
+                    hits[base] += address is not None and self._surroundings.symbol(address) is not None
         return OffsetBase.IMAGE if hits[OffsetBase.IMAGE] > hits[OffsetBase.SECTION] else OffsetBase.SECTION
 
     def _address(self, section: str, offset: int, base: OffsetBase) -> int | None:

@@ -24,11 +24,13 @@ from inlinetrace.elf.debugfile import (
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
 from inlinetrace.sites.from_dwarf import DwarfSites, Region, Selection
+from inlinetrace.target.listing import Listing
 from inlinetrace.target.loaded import AddressKind, Loaded
 
 if TYPE_CHECKING:
     from inlinetrace.code.analysis import Code
     from inlinetrace.code.file import FileCode
+    from inlinetrace.elf.machine import Machine
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
 
@@ -92,6 +94,31 @@ class Image:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             found.append(f"{self.debug.path}: split DWARF: {missing[0]}{more} not found: its sites are not listed")
         return found
+
+    @property
+    def machine(self) -> Machine:
+        """The machine whose registers are named."""
+        return self.debug.machine
+
+    def function_names(self) -> Iterator[str]:
+        """Every name that a function has here."""
+        return self.reader.function_names()
+
+    def listing(self, patterns: Sequence[str] = ("*",), *, inside: bool = False) -> Listing:
+        """The sites and copies of functions that match (shell globs), by address, or the sites inside of them."""
+        chosen = self.select(patterns, inside=inside)
+        reader = self.reader
+        return Listing(
+            len(chosen.rows),
+            chosen.rows.inlined,
+            lambda: reader.build(reader.by_address(chosen.rows)),
+            lambda: reader.count_inside(chosen),
+        )
+
+    def is_gone(self, section: str | None) -> bool:
+        """Whether ``section`` is one of a loaded module's that is not in memory (any more)."""
+        # Of a loaded module some sections are gone, of everything else all sections are alike.
+        return self.loaded is not None and self.load_bias is None and not self.has_runtime_address(section)
 
     def sites(self, patterns: Sequence[str] = ("*",)) -> Iterator[Site]:
         """All sites and out-of-line copies of the functions that match one of ``patterns`` (shell globs)."""

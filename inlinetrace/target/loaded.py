@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from inlinetrace.elf.sections import Section
+if TYPE_CHECKING:
+    from inlinetrace.elf.sections import Section
 
 
 class AddressKind(enum.Enum):

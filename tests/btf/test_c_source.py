@@ -185,6 +185,16 @@ def test_what_no_compiler_lays_out_is_opaque(tmp_path: Path) -> None:
     compiles(text, tmp_path)
 
 
+def test_bitfields_wider_than_their_type_are_opaque(tmp_path: Path) -> None:
+    builder = Builder()
+    empty = builder.add_struct("", 0, [])
+    builder.add_struct("none", 4, [Member("a", empty, 0, 3)])
+    builder.add_struct("wide", 4, [Member("a", builder.add_int("char", 1), 0, 9)])
+    text = source(Btf(builder.to_bytes()))
+    assert text.count("char __opaque[4];") == 2
+    compiles(text, tmp_path)
+
+
 @pytest.mark.compiled
 def test_enums_keep_their_sizes(tmp_path: Path) -> None:
     builder = Builder()

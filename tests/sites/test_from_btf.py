@@ -28,9 +28,10 @@ class Around:
 
     def __init__(self, *functions: tuple[str, int, int]) -> None:
         self.sections = SECTIONS
+        self.image_base = TEXT
         self._functions = functions
 
-    def symbol(self, section: str, address: int) -> tuple[str, int] | None:
+    def symbol(self, address: int) -> tuple[str, int] | None:
         for name, start, size in self._functions:
             if start <= address < start + size:
                 return name, address - start

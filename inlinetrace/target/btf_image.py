@@ -1,0 +1,145 @@
+"""Location info in BTF as an input: the same questions as to an Image, answered without DWARF.
+
+>>> image = open_btf("vmlinux.inline", ["vmlinux.btf"])
+>>> for site in image.listing(["vfs_llseek"]).sites(): print(hex(site.address), site.function)
+
+Where a site is in memory, and in which function, only a symbol table tells: that of ``program``. Without one, addresses
+are offsets in the section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from inlinetrace.btf.load import load
+from inlinetrace.errors import NotFoundError, UsageError
+from inlinetrace.sites.from_btf import BtfSites, ElfSurroundings, OffsetBase
+from inlinetrace.target.listing import Listing
+from inlinetrace.target.loaded import AddressKind
+
+if TYPE_CHECKING:
+    from inlinetrace.elf.machine import Machine
+    from inlinetrace.sites.model import Site
+
+
+class BtfImage:
+    """An object with location info, read by ``reader``.
+
+    ``has_symbols`` tells whether addresses and callers are known.
+    """
+
+    def __init__(self, path: str, reader: BtfSites, *, has_symbols: bool, relocatable: bool = False) -> None:
+        self.path = path
+        self.reader = reader
+        self.has_symbols = has_symbols
+        self._relocatable = relocatable
+
+    @property
+    def machine(self) -> Machine:
+        """The machine whose registers are named."""
+        return self.reader.machine
+
+    def warnings(self) -> list[str]:
+        """What the reader of a listing should know."""
+        dialect = self.reader.btf.dialect
+        found = [] if dialect is None else [f"{self.path}: location info in dialect {dialect.value}"]
+        if not self.has_symbols:
+            found.append("without a symbol table (-k, -m or -x) addresses are offsets in their section")
+        return found
+
+    def has_function(self, pattern: str) -> bool:
+        """Whether any function here has a name that matches ``pattern``."""
+        return self.reader.has_function(pattern)
+
+    def function_names(self) -> Iterator[str]:
+        """Every name that a function with sites has here."""
+        return iter(self.reader.function_names())
+
+    def listing(self, patterns: Sequence[str], *, inside: bool = False) -> Listing:
+        """The sites of the functions that match one of ``patterns``, and their copies; ``inside`` as for an Image."""
+        if inside:
+            sites = self._inside(patterns)
+        else:
+            sites = _sorted([*self.reader.build(self.reader.select(patterns)), *self.reader.copies(patterns)])
+        return Listing(
+            len(sites), sum(site.inlined for site in sites), lambda: iter(sites), lambda: self._count_inside(patterns)
+        )
+
+    def _inside(self, patterns: Sequence[str]) -> list[Site]:
+        if not self.has_symbols:
+            raise UsageError("BTF does not record what a site is inside of: name the symbol table with -k, -m or -x")
+        import fnmatch
+
+        def matches(site: Site) -> bool:
+            name = (site.symbol or "").split(".")[0]
+            return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+        return _sorted([site for site in self.reader.build(self.reader.select(["*"])) if matches(site)])
+
+    def _count_inside(self, patterns: Sequence[str]) -> tuple[int, int]:
+        if not self.has_symbols:
+            return 0, 0
+        sites = self._inside(patterns)
+        return len(sites), len({site.function for site in sites})
+
+    def name_address(self, address: int) -> str:
+        """What people call an address of the program's data."""
+        return hex(address)
+
+    def is_gone(self, section: str | None) -> bool:
+        """Whether ``section`` is not in memory any more: not known of a file."""
+        return False
+
+    def address_kind(self, section: str | None) -> AddressKind:
+        """What the addresses of sites are."""
+        return AddressKind.LINK_TIME if self.has_symbols and not self._relocatable else AddressKind.SECTION_OFFSET
+
+
+def _sorted(sites: list[Site]) -> list[Site]:
+    return sorted(sites, key=lambda site: (site.section or "", site.address, site.inlined))
+
+
+def open_btf(
+    path: str,
+    bases: Sequence[str] = (),
+    *,
+    program: str | None = None,
+    offset_base: OffsetBase | None = None,
+    module: str | None = None,
+) -> BtfImage:
+    """Open an object with location info: detached, in an ELF file (``.BTF.inline``) or below /sys/kernel/btf.
+
+    ``bases`` are what it is split from, outermost first. ``program`` is the file with the sections and symbols.
+    Raises NotFoundError for BTF without location info, FormatError for BTF that cannot be read.
+    """
+    from inlinetrace.elf.file import ElfFile
+
+    section = None
+    if program is not None and path == program:
+        section = ".BTF.inline"
+    btf = load(path, bases, section=section)
+    if program is None:
+        return BtfImage(path, BtfSites(btf, _this_machine(), offset_base=offset_base, module=module), has_symbols=False)
+    elf = ElfFile.open(program)
+    reader = BtfSites(btf, elf.machine, surroundings=ElfSurroundings(elf), offset_base=offset_base, module=module)
+    return BtfImage(path, reader, has_symbols=True, relocatable=elf.relocatable)
+
+
+def has_location_info(path: str) -> bool:
+    """Whether an ELF file has a section with location info."""
+    from inlinetrace.elf.file import ElfFile
+
+    return ElfFile.open(path).section(".BTF.inline") is not None
+
+
+def _this_machine() -> Machine:
+    import platform
+
+    from inlinetrace.elf.machine import MACHINES
+
+    name = platform.machine()
+    for machine in MACHINES.values():
+        if machine.name == name or name.startswith(machine.name):
+            return machine
+    raise NotFoundError(f"the registers of {name} are not known: name a program with -k, -m or -x")

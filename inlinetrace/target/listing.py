@@ -1,0 +1,54 @@
+"""What a listing needs of its input, wherever that comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from inlinetrace.elf.machine import Machine
+    from inlinetrace.sites.model import Site
+    from inlinetrace.target.loaded import AddressKind
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The rows that were chosen: how many, how many of them inlined, and how to get at them.
+
+    ``sites`` gives the Sites by address; ``inside`` says how many sites are inside of the chosen functions, and of how
+    many functions they are.
+    """
+
+    count: int
+    inlined: int
+    sites: Callable[[], Iterator[Site]]
+    inside: Callable[[], tuple[int, int]]
+
+
+class Listed(Protocol):
+    """An input that can be listed: an Image (DWARF) or a BtfImage."""
+
+    path: str
+
+    @property
+    def machine(self) -> Machine:
+        """The machine whose registers are named."""
+
+    def listing(self, patterns: Sequence[str], *, inside: bool = False) -> Listing:
+        """The sites and copies of functions that match (shell globs), or the sites inside of them."""
+
+    def has_function(self, pattern: str) -> bool:
+        """Whether any function here has a name that matches ``pattern``."""
+
+    def function_names(self) -> Iterator[str]:
+        """Every name that a function has here."""
+
+    def name_address(self, address: int) -> str:
+        """What people call an address of the program's data."""
+
+    def address_kind(self, section: str | None) -> AddressKind:
+        """What the addresses of the sites in ``section`` are."""
+
+    def is_gone(self, section: str | None) -> bool:
+        """Whether ``section`` is one of a loaded module's that is not in memory (any more)."""
