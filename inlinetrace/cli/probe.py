@@ -98,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     from inlinetrace.probe.kernel_filter import set_filters
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
+    from inlinetrace.target.host import Host
+    from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
     arguments: list[str] | None = args.program_arguments
     if arguments is not None and not args.exec:
@@ -106,8 +108,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("-p traces a process that runs, -- starts one: one of the two")
     if args.module:
         raise UnsupportedError("modules cannot be traced yet: list works on them")
+    host = Host()
+    attaches = not args.emit and not args.dry_run
+    if attaches and args.exec:
+        # before the debug information is read, which may take a while
+        require_uprobes(host)
+    elif attaches:
+        require_kprobes(host)
     condition = parse_condition(args.where) if args.where else None
-    image = open_input(args)
+    image = open_input(args, host)
     machine = image.debug.machine
     types = Types(image.dwarf.dies, machine, image.debug.little_endian)
     plan = _plan(args, image, types, condition)
@@ -115,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
         return _print(args, plan, image, types)
-    return _trace(args, plan, image, types, condition, arguments)
+    return _trace(args, host, plan, image, types, condition, arguments)
 
 
 def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
@@ -128,7 +137,7 @@ def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condi
         image,
         sites,
         types,
-        kernel=bool(args.vmlinux),
+        kernel=not args.exec,
         references=_references(args),
         everything=args.args == "",
         hidden=condition.references if condition is not None else (),
@@ -195,6 +204,7 @@ class _output:  # noqa: N801
 
 def _trace(
     args: argparse.Namespace,
+    host: Host,
     plan: Plan,
     image: Image,
     types: Types,
@@ -206,12 +216,10 @@ def _trace(
     from inlinetrace.probe.output import Output
     from inlinetrace.probe.session import Limits, Session
     from inlinetrace.probe.tracefs import TracefsBackend
-    from inlinetrace.target.host import Host
 
-    host = Host()
     threads = _threads(host, args.pid)
-    if plan.kernel:
-        _check_kernel(host, image)
+    if plan.kernel and image.loaded is None:
+        check_kernel(host, image)
     program = None if plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
@@ -283,13 +291,15 @@ def _open_program(path: str, image: Image) -> int:
     return descriptor
 
 
-def _check_kernel(host: Host, image: Image) -> None:
+def check_kernel(host: Host, image: Image) -> None:
     """Refuse an image that is not the running kernel: its addresses would be those of other code."""
-    running, given = host.kernel_build_id(), image.program.build_id
-    if running is None or given != running:
+    from inlinetrace.target.running import RunningKernel
+
+    running, given = RunningKernel(host).build_id, image.program.build_id
+    if given != running:
         raise MismatchError(
-            f"build id {given.hex() if given else 'none'}, but the running kernel has "
-            f"{running.hex() if running else 'none'}: its sites cannot be traced with this file",
+            f"build id {given.hex() if given else 'none'}, but the running kernel has {running.hex()}: "
+            "its sites cannot be traced with this file",
             path=image.path,
         )
 

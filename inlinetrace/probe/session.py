@@ -10,6 +10,7 @@ noted while the trace runs, so that none of them can interrupt the detaching.
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -94,8 +95,11 @@ class Processes:
 
 @contextmanager
 def _noted_signals() -> Iterator[list[int]]:
-    """Note SIGINT, SIGTERM and SIGHUP instead of obeying them."""
+    """Note SIGINT, SIGTERM and SIGHUP instead of obeying them; only the main thread can."""
     noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
 
     def note(number: int, frame: FrameType | None) -> None:
         noted.append(number)

@@ -42,6 +42,10 @@ def plan_image(
     """Plan uprobes in a program, or kprobes in the kernel that ``image`` is the file of; see make_plan."""
     program = image.program
     anchor = _anchor(image) if kernel else 0
+    # Probes are placed relative to the anchor, whether the run-time addresses are known or hidden.
+    bias = image.load_bias or 0
+    if bias:
+        sites = (site._replace(address=site.address - bias) for site in sites)
     return make_plan(
         sites,
         references,

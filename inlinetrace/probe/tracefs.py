@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +25,7 @@ from inlinetrace.probe._ring import Layout, decode_page
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
 from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused, definition
+from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
 if TYPE_CHECKING:
     from inlinetrace.probe._ring import Record
@@ -80,6 +81,7 @@ class TracefsBackend:
         self._page_size = 4096
         self._page_layout = (8, 8, 16)
         self._known: list[groups.Descriptor] = []
+        self._enabled = False
         self.events: list[Event] = []
         self.attach_seconds = 0.0
         """From the first definition to the last event enabled."""
@@ -101,10 +103,8 @@ class TracefsBackend:
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
         """Define and enable everything; on any error all of it is removed again. Raises NotPermittedError."""
-        self._tracefs = self._host.tracefs()
-        if not self._host.exists(self._definitions):
-            missing = "CONFIG_KPROBE_EVENTS" if self._plan.kernel else "CONFIG_UPROBE_EVENTS"
-            raise NotPermittedError(f"this kernel has no {os.path.basename(self._definitions)} ({missing})")
+        require = require_kprobes if self._plan.kernel else require_uprobes
+        self._tracefs = require(self._host)
         self._check_text()
         groups.clean(self._host, self._tracefs)
         self._known = list(groups.perf_descriptors(self._host))
@@ -155,6 +155,7 @@ class TracefsBackend:
         refused = self._define()
         for event in self.events:
             self._read_format(event)
+        self._enabled = True
         refused += self._enable()
         self.attach_seconds = time.monotonic() - begin
         return refused
@@ -344,8 +345,9 @@ class TracefsBackend:
 
     def disable(self) -> None:
         """Stop recording; what was recorded can still be read."""
-        if self._group is not None:
-            with suppress(OSError):
+        if self._group is not None and self._enabled:
+            self._enabled = False
+            with self._quick(), suppress(OSError):
                 self._host.write(f"{self._instance}/events/{self._group}/enable", "0\n")
 
     def detach(self) -> list[str]:
@@ -353,15 +355,16 @@ class TracefsBackend:
         if self._group is None:
             return []
         group = self._group
-        self.disable()
         for cpu in self._cpus:
             os.close(cpu.descriptor)
         self._cpus = []
         self._group = None
-        if self._plan.kernel:
-            with expedited(self._host):
-                return groups.remove(self._host, self._tracefs, group, self._known)
-        return groups.remove(self._host, self._tracefs, group, self._known)
+        with self._quick():
+            return groups.remove(self._host, self._tracefs, group, self._known)
+
+    def _quick(self) -> AbstractContextManager[None]:
+        """Where waiting for grace periods is what takes the time: kprobes."""
+        return expedited(self._host) if self._plan.kernel else nullcontext()
 
 
 def argument_index(probe: Probe) -> dict[Argument, int]:

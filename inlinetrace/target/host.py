@@ -19,7 +19,6 @@ from contextlib import contextmanager
 
 from inlinetrace.errors import NotPermittedError
 
-_NT_GNU_BUILD_ID = 3
 TRACEFS_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
@@ -189,24 +188,6 @@ class Host:
     def realtime_ns(self) -> int:
         """CLOCK_REALTIME, in nanoseconds after the epoch."""
         return time.time_ns()
-
-    # The kernel
-
-    def kernel_build_id(self) -> bytes | None:
-        """The build id of the running kernel; None if it has none or does not tell."""
-        import sys
-
-        from inlinetrace.elf.notes import read_notes
-
-        path = "/sys/kernel/notes"
-        try:
-            data = memoryview(self.read_bytes(path))
-        except OSError:
-            return None
-        for owner, kind, description in read_notes(data, 4, sys.byteorder == "little", path=path, section="notes"):
-            if owner == "GNU" and kind == _NT_GNU_BUILD_ID:
-                return description
-        return None
 
     # Tracing
 

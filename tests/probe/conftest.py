@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,27 +20,30 @@ from inlinetrace.target.host import Host
 Hits = list[dict[str, Any]]
 
 
-def state(host: Host, tracefs: str) -> tuple[list[str], list[str]]:
-    """The probe events and trace instances with names of ours whose process is gone, or is one that we started."""
-    lines = host.read_text(f"{tracefs}/uprobe_events").splitlines()
-    return [line for line in lines if "inlinetrace_" in line], groups.groups(host, tracefs)
+# A trace of somebody else may be just ending when we look.
+_PATIENCE = 5.0
+
+
+def orphans(host: Host, tracefs: str) -> set[str]:
+    """Groups and instances with names of ours whose process is gone, or is this one."""
+    return {
+        name
+        for name in groups.groups(host, tracefs)
+        if not groups.is_alive(host, name) or groups.owner(name) == (os.getpid(), host.start_time(os.getpid()))
+    }
 
 
 @pytest.fixture
 def tracefs() -> Iterator[str]:
-    """Where tracefs is; fails the test that leaves events or instances behind."""
+    """Where tracefs is; fails the test that leaves events or instances behind. Those of others are left alone."""
     host = Host()
     place = host.tracefs()
-    before = state(host, place)
+    before = orphans(host, place)
     yield place
-    after = state(host, place)
-    assert [line for line in after[0] if line not in before[0] and not _of_others(host, line)] == []
-    assert [name for name in after[1] if name not in before[1] and not groups.is_alive(host, name)] == []
-
-
-def _of_others(host: Host, line: str) -> bool:
-    """Whether an event belongs to a trace that runs now, somebody else's."""
-    return groups.is_alive(host, line.partition(":")[2].partition("/")[0])
+    deadline = time.monotonic() + _PATIENCE
+    while (left := orphans(host, place) - before) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == set()
 
 
 @pytest.fixture

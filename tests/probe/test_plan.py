@@ -16,8 +16,12 @@ from inlinetrace.probe.fields import parse, parse_list
 from inlinetrace.probe.plan import Refusal, definition
 from inlinetrace.probe.refusals import program_check, x86_steps_over
 from inlinetrace.probe.target import plan_image
+from inlinetrace.probe.types import Types
 from inlinetrace.sites.reasons import Reason, Unavailable
+from inlinetrace.target import open_image
+from inlinetrace.target.loaded import LoadedKernel
 from tests.cases.runner import PROGRAMS
+from tests.kernels import Kernel
 from tests.probe.planning import plan_program
 from tests.probe.programs import QUEUE
 
@@ -215,3 +219,23 @@ def test_what_clang_compiled_has_a_notice(compiler: Compiler) -> None:
     plan, _, _ = plan_program(compiler(QUEUE, "-O2", command="clang-16"), ["push"])
     (notice,) = plan.notices
     assert notice.startswith("1 sites were not compiled by gcc")
+
+
+@pytest.mark.kernel
+def test_probes_in_a_kernel_do_not_depend_on_where_it_runs(kernel_6_1: Kernel) -> None:
+    def definitions(moved: int | None) -> tuple[list[str], list[int]]:
+        image = open_image(str(kernel_6_1.vmlinux))
+        if moved is not None:
+            (anchor,) = image.program.symbols().named("_stext")
+            image.loaded = LoadedKernel("_stext", anchor.address, anchor.address + moved)
+        types = Types(image.dwarf.dies, image.debug.machine)
+        sites = list(image.sites(["vfs_llseek"]))
+        plan = plan_image(image, sites, types, kernel=True, everything=True)
+        lines = [definition(plan, event, probe, "g") for event in plan.events for probe in event.probes]
+        return lines, [site.address for site in sites]
+
+    at_link_time, addresses = definitions(None)
+    elsewhere, moved = definitions(0x1200000)
+    assert moved == [address + 0x1200000 for address in addresses]
+    assert at_link_time == elsewhere
+    assert len(at_link_time) >= 3

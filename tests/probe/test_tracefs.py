@@ -87,12 +87,24 @@ def test_a_kernel_has_kprobes_and_expedited_grace_periods_only_while_they_go(hos
     )
     assert not any("rcu" in line for line in host.done)
     assert backend.detach() == []
-    order = [line for line in host.done if "rcu" in line or line.startswith("kprobe_events <-")]
+    order = [
+        line for line in host.done if "rcu" in line or line.startswith("kprobe_events <-") or "enable <- 0" in line
+    ]
     assert order == [
         "/sys/kernel/rcu_expedited <- 1",
+        f"instances/{name}/events/{name}/enable <- 0",
         f"kprobe_events <- -:{name}/sites0_{os.getpid()}",
         "/sys/kernel/rcu_expedited <- 0",
     ]
+    backend.attach()
+    host.done.clear()
+    backend.disable()
+    assert host.done == [
+        "/sys/kernel/rcu_expedited <- 1",
+        f"instances/{name}/events/{name}/enable <- 0",
+        "/sys/kernel/rcu_expedited <- 0",
+    ]
+    backend.detach()
     assert not host.exists(expedite.SAVED)
 
 
@@ -175,3 +187,13 @@ def test_hits_by_the_count_of_the_kernel(kernel: bool, host: FakeTracefs) -> Non
     assert backend.hits() == 17
     assert backend.unread() == 3
     backend.detach()
+
+
+def test_a_machine_that_does_not_let_us_expedite_is_detached_all_the_same(host: FakeTracefs) -> None:
+    Path(host.path("/sys/kernel/rcu_expedited")).write_text("0\n")
+    Path(host.path("/run")).write_text("no directory")
+    backend = TracefsBackend(host, plan(kernel=True))
+    assert backend.attach() == []
+    assert backend.detach() == []
+    assert host.read_text(f"{TRACEFS}/kprobe_events") == ""
+    assert host.read_text("/sys/kernel/rcu_expedited") == "0\n"

@@ -50,11 +50,21 @@ def server(program: Path) -> Iterator[Callable[[bytes], None]]:
         process.stdout.close()
 
 
+def obey_signals() -> None:
+    """Undo what nohup and background jobs of a shell hand down: signals that are ignored stay ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def tracing(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A trace in the background that has attached everything."""
     process = subprocess.Popen(
-        command("probe", *arguments, "-v"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command("probe", *arguments, "-v"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_signals,
     )
     assert process.stderr is not None
     said = ""
@@ -352,7 +362,12 @@ def test_the_script_for_tracefs_works_and_leaves_nothing(compiler: Compiler, tmp
     script = tmp_path / "script.sh"
     script.write_text(run("push", "--args", "number", "--inline-only", "--emit", "tracefs", "-x", program).stdout)
     process = subprocess.Popen(
-        ["sh", str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        ["sh", str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        preexec_fn=obey_signals,
     )
     assert process.stdout is not None
     deadline = time.monotonic() + 20

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from pathlib import Path
 
 import pytest
 
-from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.errors import NotPermittedError
 from inlinetrace.target.host import Host
 
 
@@ -17,23 +16,6 @@ def write(root: Path, path: str, data: bytes) -> None:
     place = root / path.lstrip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(data)
-
-
-def note(owner: bytes, kind: int, description: bytes) -> bytes:
-    padded = owner + b"\0" * (4 - len(owner) % 4)
-    return struct.pack("<III", len(owner) + 1, len(description), kind) + padded + description
-
-
-def test_the_build_id_of_the_kernel(tmp_path: Path) -> None:
-    host = Host(tmp_path)
-    assert host.kernel_build_id() is None
-    write(tmp_path, "/sys/kernel/notes", note(b"Xen", 3, b"abcd") + note(b"GNU", 3, b"\x01" * 20))
-    assert host.kernel_build_id() == b"\x01" * 20
-    write(tmp_path, "/sys/kernel/notes", note(b"Linux", 0, b"abcd"))
-    assert host.kernel_build_id() is None
-    write(tmp_path, "/sys/kernel/notes", note(b"GNU", 3, b"\x01" * 20)[:-4])
-    with pytest.raises(FormatError):
-        host.kernel_build_id()
 
 
 def test_where_tracefs_is(tmp_path: Path) -> None:
