@@ -177,5 +177,8 @@ def test_decoding_agrees_with_pyelftools(data: bytes) -> None:
     for mine, other in zip(ours, theirs, strict=True):
         if mine.opcode in (dw.BRA, dw.SKIP):
             assert mine.operands[0] == other.args[0]
+        elif mine.opcode in (dw.DEREF_SIZE, dw.XDEREF_SIZE):
+            # DWARF 5 section 2.5.1.3: an unsigned byte; pyelftools reads a signed one
+            assert list(mine.operands) == [other.args[0] & 0xFF]
         elif all(isinstance(operand, int) for operand in mine.operands):
             assert list(mine.operands) == other.args
