@@ -7,16 +7,19 @@ the test with each. They fail the test, and say how to fetch the kernel, if the 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
-import hypothesis
 import pytest
 
 from tests.kernels import SERIES, Kernel, RecipeError, kernel
 
-# The same examples in every run; HYPOTHESIS_PROFILE=explore looks for new ones.
-hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
-hypothesis.settings.register_profile("explore", deadline=None)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+if find_spec("hypothesis") is not None:  # guests have no such thing
+    import hypothesis
+
+    # The same examples in every run; HYPOTHESIS_PROFILE=explore looks for new ones.
+    hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
+    hypothesis.settings.register_profile("explore", deadline=None)
+    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def _kernel_or_failure(series: str) -> Kernel:

@@ -262,7 +262,7 @@ def test_truncated_anywhere(cut: int, tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_anywhere(tmp_path: Path, data: st.DataObject) -> None:
     changes = data.draw(changes_of(len(SAMPLE)))
     cut = data.draw(st.none() | st.integers(1, len(SAMPLE)))
@@ -272,7 +272,7 @@ def test_damaged_anywhere(tmp_path: Path, data: st.DataObject) -> None:
 
 @pytest.mark.compiled
 @given(st.data())
-@settings(max_examples=150, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_object(compiled: bytes, tmp_path: Path, data: st.DataObject) -> None:
     changes = data.draw(changes_of(len(compiled)))
     cut = data.draw(st.none() | st.integers(1, len(compiled)))
