@@ -134,9 +134,9 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
     cdef int error = 0
     out.count = 0
     while not c.error:
-        if views and v.pos >= offset and views < offset:
+        if views < offset and v.pos >= offset:
             # the pairs end where the list begins: only the end of the list may follow
-            views = 0
+            views = NO_VIEWS
         error = _next(info, unit, &c, v5 or split, True, &base, &entry, &is_entry, &done)
         if error or c.error or done:
             break
@@ -150,7 +150,7 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
             entry.begin_view = pair_begin
             entry.end_view = pair_end
             paired = False
-        elif views and not entry.is_default:
+        elif views != NO_VIEWS and not entry.is_default:
             entry.begin_view = read_uleb(&v)
             entry.end_view = read_uleb(&v)
             if v.error:
@@ -198,10 +198,10 @@ cdef int resolve_list(Info info, UnitHeader* unit, uint64_t index, bint location
     return c.error
 
 
-def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views=0):
+def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views=NO_VIEWS):
     """Entries of the location list at ``offset``: (begin, begin view, end, end view, expression bytes).
 
-    ``views`` is the offset of DW_AT_GNU_locviews, 0 if there is none. A default entry has begin 0 and the largest end.
+    ``views`` is the offset of DW_AT_GNU_locviews, all ones if there is none. A default entry has begin 0 and the largest end.
     """
     cdef Entries found
     cdef uint64_t at = 0, i
@@ -262,12 +262,12 @@ cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset,
             continue
         begin = e.begin
         end = e.end
-        if views and lines is not None:
+        if views != NO_VIEWS and lines is not None:
             if begin + PADDING > pc:
                 begin = _moved(lines, begin, e.begin_view)
             if end + PADDING > pc and end <= pc:
                 end = _moved(lines, end, e.end_view)
-        if views == 0 and e.begin_view == 0 and e.end_view == 0:
+        if views == NO_VIEWS and e.begin_view == 0 and e.end_view == 0:
             if not begin <= pc < end:
                 continue
         elif not ((begin < pc or (begin == pc and e.begin_view <= view))

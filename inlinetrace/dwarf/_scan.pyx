@@ -14,6 +14,7 @@ from inlinetrace.dwarf._forms cimport (
     V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec, UnitHeader, Value, find_abbreviation,
     free_abbreviations, load_abbreviations, read_form, skip_form,
 )
+from inlinetrace.dwarf._lists cimport NO_VIEWS
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 
 from inlinetrace.errors import FormatError
@@ -303,6 +304,7 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
     memset(parameter, 0, sizeof(ParameterRecord))
     parameter.die = die
     parameter.next = <uint32_t>NONE32
+    parameter.views = NO_VIEWS
     for i in range(entry.first, entry.first + entry.count):
         spec = &r.table.specs[i]
         if spec.attribute == 0x31:

@@ -50,7 +50,7 @@ class Doubt(enum.Enum):
     """Which rule says that a location may show another value than the one passed."""
 
     WIDTH = "width-dependent"
-    """Division, modulo, shift right, comparison or abs on an operand not known to be extended to 64 bits."""
+    """Arithmetic that gives something else in 64 bits than in the width that the compiler computed in."""
     UNSTORED_SLOT = "unstored-slot"
     """A dereferenced frame slot: the spill may not have been stored yet."""
     MIXED_PIECES = "mixed-pieces"
@@ -59,6 +59,10 @@ class Doubt(enum.Enum):
     """A bare register without a location list on an inlined parameter."""
     JUMP_TARGET = "jump-target"
     """Bound by an empty range at an address that is also jumped to."""
+    NO_ENTRY = "no-entry"
+    """gcc gave the site no entry address: the arguments may not be there yet where its code begins."""
+    COPY_CONSTANT = "copy-constant"
+    """DW_AT_const_value on an out-of-line copy: not every caller of the copy may pass it."""
     COMPILER = "compiler"
     """A shape that this compiler (clang, or an unknown one) is known to describe wrongly."""
 
