@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -46,6 +47,9 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code. What goes wrong is one line on stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names that are no UTF-8 must not end a listing; the escape is one that JSON has, too.
+        sys.stdout.reconfigure(errors="backslashreplace")
     command = arguments[0] if arguments and arguments[0] in COMMANDS else None
     try:
         args = _parser(command).parse_args(arguments)

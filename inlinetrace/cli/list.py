@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import io
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from inlinetrace.cli._rows import Tally
@@ -80,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         from inlinetrace.errors import UsageError
 
         raise UsageError("name functions to list, or --inside FUNC: one of the two")
+    if args.json and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     image = open_input(args)
     patterns = args.inside or args.functions
     selection = image.select(patterns, inside=bool(args.inside))
@@ -87,9 +91,11 @@ def run(args: argparse.Namespace) -> int:
     summary = Summary(not args.inside)
     renderer = Renderer(image.debug.machine, image.name_address)
     lines = []
-    for site in keep(summary.seen(image.reader.build(image.reader.by_address(selection.rows))), args):
-        summary.tally.add(site)
-        lines.append(renderer.json(site) if args.json else renderer.line(site, args.verbose))
+    show = renderer.json if args.json else partial(renderer.line, verbose=args.verbose)
+    count = summary.tally.add
+    for site in keep(image.reader.build(image.reader.by_address(selection.rows)), args, summary):
+        count(site)
+        lines.append(show(site))
         if len(lines) == _LINES_AT_ONCE:
             _write(lines)
     _write(lines)
@@ -114,14 +120,16 @@ def _write(lines: list[str]) -> None:
         lines.clear()
 
 
-def keep(sites: Iterable[Site], args: argparse.Namespace) -> Iterator[Site]:
-    """Pass on the sites that the filter options let through."""
+def keep(sites: Iterable[Site], args: argparse.Namespace, summary: Summary) -> Iterator[Site]:
+    """Pass on the sites that the filter options let through; count the transparent ones, shown or not."""
     every = args.all
     filtered = args.inline_only or args.caller or args.section or args.file or args.available
     transparent = Mark.TRANSPARENT
     for site in sites:
-        if not every and transparent in site.marks:
-            continue
+        if transparent in site.marks:
+            summary.transparent += 1
+            if not every:
+                continue
         if not filtered:
             yield site
             continue
@@ -178,16 +186,8 @@ class Summary:
 
     def __init__(self, by_function: bool) -> None:
         self.tally = Tally()
+        self.transparent = 0
         self._by_function = by_function
-        self._transparent = 0
-
-    def seen(self, sites: Iterable[Site]) -> Iterator[Site]:
-        """Count the transparent sites among all, whether they are shown or not."""
-        transparent = Mark.TRANSPARENT
-        for site in sites:
-            if transparent in site.marks:
-                self._transparent += 1
-            yield site
 
     def lines(self, image: Image, selection: Selection, patterns: list[str]) -> Iterator[str]:
         """The lines of the summary."""
@@ -198,11 +198,11 @@ class Summary:
         else:
             yield f"{len(functions)} functions: {self._text(self.tally.total)}"
         if self._by_function and "*" not in patterns:
-            sites, functions = image.reader.count_inside(selection)
+            sites, callees = image.reader.count_inside(selection)
             if sites:
                 inside = " ".join(f"--inside {pattern}" for pattern in patterns)
                 what = patterns[0] if len(patterns) == 1 else "them"
-                yield (f"{sites} sites of {functions} functions are inlined into {what}: inlinetrace list {inside}")
+                yield (f"{sites} sites of {callees} functions are inlined into {what}: inlinetrace list {inside}")
         elif not self._by_function:
             own = image.select(patterns).rows
             inlined = own.inlined
@@ -210,8 +210,8 @@ class Summary:
                 f"{', '.join(patterns)} itself: {len(own) - inlined} out of line, {inlined} inlined: "
                 f"inlinetrace list {' '.join(patterns)}"
             )
-        if self._transparent:
-            yield f"{self._transparent} transparent sites, parts of a function joined to it again (--all lists them)"
+        if self.transparent:
+            yield f"{self.transparent} transparent sites, parts of a function joined to it again (--all lists them)"
         if self.tally.not_gcc:
             yield f"{self.tally.not_gcc} of {self.tally.shown}: {_CLANG_NOTICE}"
 

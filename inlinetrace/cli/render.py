@@ -47,7 +47,7 @@ class Renderer:
         self._name_address = name_address
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
-        self._json = JsonLines(self.location)
+        self.json = JsonLines(self.location).line
 
     def location(self, location: Location, type_: TypeName) -> str:
         """A location in pfunct's words; constants by the sign of the type."""
@@ -102,10 +102,6 @@ class Renderer:
             lines.append(f"    declared at {source(site.declared)}")
         lines += [f"    {MARK_TEXT[mark]} ({mark.value})" for mark in site.marks]
         return "\n".join(lines)
-
-    def json(self, site: Site) -> str:
-        """One object on one line; the keys are a contract and only grow."""
-        return self._json.line(site)
 
 
 def source(call: CallSite | None) -> str:

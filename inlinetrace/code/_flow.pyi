@@ -16,5 +16,5 @@ class Flow:
 
         A sum of 1 (the address is met again from inside of the ranges), 2 (only an empty range is at the address and it
         is jumped to) and 4 (a range that does not hold the address is entered from outside). Empty ranges count as
-        places, not as code.
+        places, not as code. Of more than 512 ranges only the last is said.
         """

@@ -7,6 +7,10 @@ found reachable may not be; what is found unreachable is not.
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 
+cdef enum:
+    # Code in more parts than compilers make is not followed, which takes time by the square of their number.
+    MAX_RANGES = 512
+
 
 cdef Py_ssize_t _first_not_below(const uint64_t[::1] values, uint64_t wanted, Py_ssize_t near) noexcept nogil:
     """Index of the first of the ascending ``values`` that is not below ``wanted``; ``near`` is where to begin."""
@@ -74,7 +78,7 @@ cdef class Flow:
 
         A sum of 1 (the address is met again from inside of the ranges), 2 (only an empty range is at the address and it
         is jumped to) and 4 (a range that does not hold the address is entered from outside). Empty ranges count as
-        places, not as code.
+        places, not as code. Of more than 512 ranges only the last is said.
         """
         cdef Range* copied = NULL
         cdef Py_ssize_t i, count = len(ranges)
@@ -95,6 +99,8 @@ cdef class Flow:
         cdef bint inside = False, empty_here = False
         cdef int marks = 0
         cdef void* moved
+        if count > MAX_RANGES:
+            return COPIES
         for i in range(count):
             if ranges[i].begin < ranges[i].end:
                 filled += 1
@@ -156,7 +162,11 @@ cdef class Flow:
                             break
                 # falling through into the next range
                 for j in range(count):
-                    if ranges[j].begin == ranges[i].end and reached[j] > ranges[j].begin < ranges[j].end:
+                    if ranges[j].begin != ranges[i].end or ranges[j].begin >= ranges[j].end:
+                        continue
+                    if ranges[j].begin == address:
+                        return True
+                    if reached[j] > ranges[j].begin:
                         reached[j] = ranges[j].begin
                         changed = True
                         if ranges[j].begin <= address < ranges[j].end:

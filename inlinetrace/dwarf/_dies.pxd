@@ -25,6 +25,26 @@ cdef struct Entry:
     bint declaration
     bint null
 
+cdef struct Formal:
+    uint64_t key             # of its entry
+    uint64_t name            # packed string reference, 0 without
+    uint64_t type            # key, 0 without
+    uint64_t origin          # key, 0 without
+
+# What a function's entry itself says; keys and packed string references, 0 where absent.
+cdef struct Signature:
+    uint64_t name
+    uint64_t linkage_name
+    uint64_t return_type
+    uint64_t origin          # abstract origin or specification
+    uint32_t decl_file
+    uint32_t decl_line
+    bint variadic
+    bint external
+    Formal* formals
+    Py_ssize_t count
+    Py_ssize_t capacity
+
 cdef class Prototype:
     cdef readonly object name, linkage_name
     cdef readonly uint64_t return_type, origin
@@ -40,6 +60,7 @@ cdef class DieReader:
     cdef Map shapes
     cdef dict simple
     cdef list names
+    cdef Signature signature
 
     cdef Info info_of(self, uint64_t key)
     cdef UnitHeader* open_unit(self, Info info, uint64_t offset) except NULL
@@ -47,13 +68,14 @@ cdef class DieReader:
     cdef int read(self, Info info, UnitHeader* unit, uint64_t key, Entry* entry) except -1
     cdef uint64_t after(self, Info info, UnitHeader* unit, Entry* entry, uint64_t key) except 0
     cdef object name_at(self, Info info, uint64_t key, uint64_t reference)
+    cdef int read_signature(self, uint64_t key) except -1
+    cdef int more_formals(self) except -1
     cpdef Prototype prototype(self, uint64_t key)
     cdef str _text(self, uint64_t key, int nesting)
     cdef str _simple_text(self, uint64_t key)
     cdef str _base_name(self, Info info, Entry* entry, uint64_t key)
     cdef str _dimensions(self, Info info, UnitHeader* unit, uint64_t key, Entry* array)
     cdef str _signature(self, Info info, uint64_t key, int nesting)
-    cpdef tuple type_shape(self, uint64_t key)
     cdef tuple _shape(self, uint64_t key, int nesting)
     cdef bint _has_negative(self, Info info, UnitHeader* unit, uint64_t key, Entry* enumeration) except -1
     cdef object _array_size(self, Info info, UnitHeader* unit, uint64_t key, Entry* array, int nesting)

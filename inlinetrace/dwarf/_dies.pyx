@@ -6,6 +6,7 @@ is no entry; as a type it is void.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb, skip
@@ -56,6 +57,7 @@ cdef class DieReader:
 
     def __dealloc__(self):
         free_abbreviations(&self.table)
+        free(self.signature.formals)
 
     cdef Info info_of(self, uint64_t key):
         cdef Py_ssize_t index = <Py_ssize_t>(key >> KEY_SHIFT)
@@ -273,11 +275,8 @@ cdef class DieReader:
             pos = self.after(info, unit, &entry, top | pos)
         return result
 
-    cpdef Prototype prototype(self, uint64_t key):
-        """The Prototype that the DW_TAG_subprogram at ``key`` itself describes.
-
-        ``origin`` is the key of its abstract origin or specification, 0 if it has none.
-        """
+    cdef int read_signature(self, uint64_t key) except -1:
+        """Read what the DW_TAG_subprogram at ``key`` itself says into ``self.signature``, until the next call."""
         cdef Info info = self.info_of(key)
         cdef UnitHeader* unit = self.open_unit(info, key & OFFSET_MASK)
         cdef Cursor c = make_cursor(info.data, key & OFFSET_MASK, unit.end, info.swap)
@@ -285,63 +284,110 @@ cdef class DieReader:
         cdef Spec* spec
         cdef Value value
         cdef Entry entry
-        cdef Prototype result
+        cdef Signature* result = &self.signature
+        cdef Formal* formals = result.formals
+        cdef Py_ssize_t capacity = result.capacity
         cdef uint32_t i
         cdef uint64_t pos, code, top = key & ~OFFSET_MASK
+        cdef unsigned attribute
+        memset(result, 0, sizeof(Signature))
+        result.formals = formals
+        result.capacity = capacity
         code = read_uleb(&c)
         abbreviation = find_abbreviation(&self.table, code)
         if c.error or abbreviation == NULL:
             raise FormatError(describe(c.error if c.error else ERR_ABBREV), path=info.path, section=info.section,
                               offset=key & OFFSET_MASK)
-        result = Prototype()
         for i in range(abbreviation.first, abbreviation.first + abbreviation.count):
             spec = &self.table.specs[i]
-            if (spec.attribute == 0x03 or spec.attribute == 0x6e or spec.attribute == 0x2007 or spec.attribute == 0x31
-                    or spec.attribute == 0x47 or spec.attribute == 0x49 or spec.attribute == 0x3a
-                    or spec.attribute == 0x3b or spec.attribute == 0x3f):
+            attribute = spec.attribute
+            if attribute == 0x03 or attribute == 0x6e or attribute == 0x2007:
                 read_form(&c, unit, spec.form, spec.implicit, &value)
-                if spec.attribute == 0x03 or spec.attribute == 0x6e or spec.attribute == 0x2007:
-                    if info.resolve_string(unit, &value):
-                        raise FormatError("a string index leads outside of .debug_str_offsets", path=info.path,
-                                          section=info.section, offset=value.at)
-                    if spec.attribute == 0x03:
-                        result.name = self.name_at(info, key, value.value)
-                    else:
-                        result.linkage_name = self.name_at(info, key, value.value)
-                elif spec.attribute == 0x49:
-                    result.return_type = self.target(info, &value, key)
-                elif spec.attribute == 0x3a:
-                    result.decl_file = <uint32_t>value.value
-                elif spec.attribute == 0x3b:
-                    result.decl_line = <uint32_t>value.value
-                elif spec.attribute == 0x3f:
-                    result.external = value.value != 0
+                if info.resolve_string(unit, &value):
+                    raise FormatError("a string index leads outside of .debug_str_offsets", path=info.path,
+                                      section=info.section, offset=value.at)
+                if attribute == 0x03:
+                    result.name = value.value
                 else:
-                    result.origin = self.target(info, &value, key)
+                    result.linkage_name = value.value
+            elif attribute == 0x31 or attribute == 0x47:
+                read_form(&c, unit, spec.form, spec.implicit, &value)
+                result.origin = self.target(info, &value, key)
+            elif attribute == 0x49:
+                read_form(&c, unit, spec.form, spec.implicit, &value)
+                result.return_type = self.target(info, &value, key)
+            elif attribute == 0x3a or attribute == 0x3b or attribute == 0x3f:
+                read_form(&c, unit, spec.form, spec.implicit, &value)
+                if attribute == 0x3a:
+                    result.decl_file = <uint32_t>value.value
+                elif attribute == 0x3b:
+                    result.decl_line = <uint32_t>value.value
+                else:
+                    result.external = value.value != 0
             else:
                 skip_form(&c, unit, spec.form, spec.size)
             if c.error:
                 raise FormatError(describe(c.error), path=info.path, section=info.section, offset=c.error_at)
-        parameters = []
-        if abbreviation.children:
-            pos = c.pos
-            while pos < unit.end:
-                self.read(info, unit, top | pos, &entry)
-                if entry.null:
-                    break
-                if entry.tag == 0x05:
-                    if len(parameters) == MAX_PARAMETERS:
-                        raise FormatError(f"a function has more than {MAX_PARAMETERS} parameters", path=info.path,
-                                          section=info.section, offset=key & OFFSET_MASK)
-                    parameters.append((top | pos, self.name_at(info, key, entry.name) if entry.has_name else None,
-                                       entry.type if entry.has_type else 0, entry.origin))
-                elif entry.tag == 0x18:
-                    result.variadic = True
-                elif entry.tag == 0x0b or entry.tag == 0x1d:
-                    # gcc and clang put the parameters before the body
-                    break
-                pos = self.after(info, unit, &entry, top | pos)
-        result.parameters = tuple(parameters)
+        if not abbreviation.children:
+            return 0
+        pos = c.pos
+        while pos < unit.end:
+            self.read(info, unit, top | pos, &entry)
+            if entry.null:
+                break
+            if entry.tag == 0x05:
+                if result.count == MAX_PARAMETERS:
+                    raise FormatError(f"a function has more than {MAX_PARAMETERS} parameters", path=info.path,
+                                      section=info.section, offset=key & OFFSET_MASK)
+                if result.count == result.capacity:
+                    self.more_formals()
+                formals = &result.formals[result.count]
+                formals.key = top | pos
+                formals.name = entry.name if entry.has_name else 0
+                formals.type = entry.type if entry.has_type else 0
+                formals.origin = entry.origin
+                result.count += 1
+            elif entry.tag == 0x18:
+                result.variadic = True
+            elif entry.tag == 0x0b or entry.tag == 0x1d:
+                # gcc and clang put the parameters before the body
+                break
+            pos = self.after(info, unit, &entry, top | pos)
+        return 0
+
+    cdef int more_formals(self) except -1:
+        cdef Py_ssize_t capacity = max(2 * self.signature.capacity, 16)
+        cdef void* moved = realloc(self.signature.formals, capacity * sizeof(Formal))
+        if moved == NULL:
+            raise MemoryError
+        self.signature.formals = <Formal*>moved
+        self.signature.capacity = capacity
+        return 0
+
+    cpdef Prototype prototype(self, uint64_t key):
+        """The Prototype that the DW_TAG_subprogram at ``key`` itself describes.
+
+        ``origin`` is the key of its abstract origin or specification, 0 if it has none.
+        """
+        cdef Signature* said = &self.signature
+        cdef Prototype result
+        cdef Info info = self.info_of(key)
+        cdef Py_ssize_t i
+        self.read_signature(key)
+        result = Prototype()
+        result.name = self.name_at(info, key, said.name) if said.name else None
+        result.linkage_name = self.name_at(info, key, said.linkage_name) if said.linkage_name else None
+        result.return_type = said.return_type
+        result.origin = said.origin
+        result.decl_file = said.decl_file
+        result.decl_line = said.decl_line
+        result.variadic = said.variadic
+        result.external = said.external
+        result.parameters = tuple([
+            (said.formals[i].key, self.name_at(info, key, said.formals[i].name) if said.formals[i].name else None,
+             said.formals[i].type, said.formals[i].origin)
+            for i in range(said.count)
+        ])
         return result
 
     def type_text(self, uint64_t key):
@@ -477,6 +523,8 @@ cdef class DieReader:
                 else:
                     qualifiers.insert(0, "const" if said[i] == 0x26 else "volatile")
             text = " ".join([*qualifiers, base, *([declarator] if declarator else [])])
+            if len(text) > MAX_TEXT:
+                text = text[:MAX_TEXT] + "..."
             self.simple[form] = text
         return text
 
@@ -517,7 +565,7 @@ cdef class DieReader:
                 parameters.append("...")
         return "(" + (", ".join(parameters) or "void") + ")"
 
-    cpdef tuple type_shape(self, uint64_t key):
+    def type_shape(self, uint64_t key):
         """(size in bytes, encoding, signed) of a type below its typedefs and qualifiers.
 
         The size is 0 where it is unknown; encodings are "signed", "unsigned", "bool", "char", "uchar", "float",

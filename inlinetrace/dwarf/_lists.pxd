@@ -5,13 +5,6 @@ from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._units cimport Info
 
-cdef extern from *:
-    """
-    #define NO_VIEWS UINT64_MAX
-    """
-    # Offset of the view pairs of a list that has none: 0 is where the first list of a section has them.
-    const uint64_t NO_VIEWS
-
 cdef struct Entry:
     uint64_t begin, end          # addresses
     uint64_t begin_view, end_view

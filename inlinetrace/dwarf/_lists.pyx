@@ -127,16 +127,18 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
     cdef uint64_t size = section.shape[0]
     cdef const uint8_t* data = &section[0] if size else NULL
     cdef Cursor c = make_cursor(data, offset, size, info.swap)
-    cdef Cursor v = make_cursor(data, views, size, info.swap)
+    # bit 63 tells an offset of 0 from none
+    cdef bint has_views = views != 0
+    cdef Cursor v = make_cursor(data, views & 0x7fffffffffffffffULL, size, info.swap)
     cdef uint64_t base = unit.low_pc, pair_begin = 0, pair_end = 0
     cdef Entry entry
     cdef bint is_entry = False, done = False, paired = False
     cdef int error = 0
     out.count = 0
     while not c.error:
-        if views < offset and v.pos >= offset:
+        if has_views and v.pos >= offset and (views & 0x7fffffffffffffffULL) < offset:
             # the pairs end where the list begins: only the end of the list may follow
-            views = NO_VIEWS
+            has_views = False
         error = _next(info, unit, &c, v5 or split, True, &base, &entry, &is_entry, &done)
         if error or c.error or done:
             break
@@ -150,7 +152,7 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
             entry.begin_view = pair_begin
             entry.end_view = pair_end
             paired = False
-        elif views != NO_VIEWS and not entry.is_default:
+        elif has_views and not entry.is_default:
             entry.begin_view = read_uleb(&v)
             entry.end_view = read_uleb(&v)
             if v.error:
@@ -198,10 +200,10 @@ cdef int resolve_list(Info info, UnitHeader* unit, uint64_t index, bint location
     return c.error
 
 
-def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views=NO_VIEWS):
+def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t views=0):
     """Entries of the location list at ``offset``: (begin, begin view, end, end view, expression bytes).
 
-    ``views`` is the offset of DW_AT_GNU_locviews, all ones if there is none. A default entry has begin 0 and the largest end.
+    ``views`` is the offset of DW_AT_GNU_locviews, 0 if there is none. A default entry has begin 0 and the largest end.
     """
     cdef Entries found
     cdef uint64_t at = 0, i
@@ -262,12 +264,12 @@ cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset,
             continue
         begin = e.begin
         end = e.end
-        if views != NO_VIEWS and lines is not None:
+        if views and lines is not None:
             if begin + PADDING > pc:
                 begin = _moved(lines, begin, e.begin_view)
             if end + PADDING > pc and end <= pc:
                 end = _moved(lines, end, e.end_view)
-        if views == NO_VIEWS and e.begin_view == 0 and e.end_view == 0:
+        if views == 0 and e.begin_view == 0 and e.end_view == 0:
             if not begin <= pc < end:
                 continue
         elif not ((begin < pc or (begin == pc and e.begin_view <= view))

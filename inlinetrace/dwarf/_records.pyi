@@ -1,8 +1,8 @@
 """Types of the compiled questions about records."""
 
 from array import array
-from collections.abc import Callable
 
+from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._scan import Chunk
 from inlinetrace.dwarf._units import Info
 
@@ -63,6 +63,6 @@ class Records:
     def root(self, id_: int) -> int: ...
     def function(self, id_: int) -> FunctionEntry: ...
     def parameters(
-        self, id_: int, of_site: bool, pc: int, view: int, move: Callable[[int, int], int] | None = None
+        self, id_: int, of_site: bool, pc: int, view: int, lines: LineProgram | None = None
     ) -> list[tuple[int, int, int | bytes | None, bool]]: ...
     def location_lists(self, id_: int, of_site: bool) -> list[tuple[int, list[tuple[int, int, int, int, bytes]]]]: ...

@@ -366,7 +366,7 @@ cdef class Records:
             low, high = chunk.functions[i].low, chunk.functions[i].high
         if flags & HAS_RANGES:
             self.ranges_into(unit, where, flags, &self.scratch)
-            self.charge(15 * self.scratch.count)
+            self.charge(255 * self.scratch.count)
             return [(self.scratch.items[i].begin, self.scratch.items[i].end) for i in range(self.scratch.count)]
         return [(low, high)] if flags & HAS_LOW else []
 
@@ -474,6 +474,7 @@ cdef class Records:
                     text = bytes(section[live.expression:live.expression + live.length])
                     result.append((origin, 2, text, empty))
                 else:
+                    self.charge(self.scratch.count)
                     result.append((origin, 3, None, False))
             elif p.kind == LOC_EXPRESSION:
                 result.append((origin, 1, <bytes>self.info.data[p.value:p.value + p.length], False))

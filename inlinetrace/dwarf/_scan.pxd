@@ -65,9 +65,9 @@ cdef struct FunctionRecord:
 
 cdef struct ParameterRecord:
     uint64_t die
-    uint64_t origin          # 0, where no entry can be, if the entry describes itself
+    uint64_t origin          # 0 where the entry describes itself
     uint64_t value
-    uint64_t views           # offset of the view pairs, NO_VIEWS if there are none
+    uint64_t views           # offset of the view pairs with bit 63 set, 0 if there are none
     uint32_t length
     uint32_t next            # next parameter of the same owner
     uint8_t kind

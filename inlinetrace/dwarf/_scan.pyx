@@ -14,7 +14,6 @@ from inlinetrace.dwarf._forms cimport (
     V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec, UnitHeader, Value, find_abbreviation,
     free_abbreviations, load_abbreviations, read_form, skip_form,
 )
-from inlinetrace.dwarf._lists cimport NO_VIEWS
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 
 from inlinetrace.errors import FormatError
@@ -291,6 +290,9 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
     return error
 
 
+cdef uint64_t HAS_VIEWS = 1ULL << 63
+
+
 cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbreviation* entry, uint64_t die,
                          uint32_t* first, uint32_t* last) noexcept nogil:
     cdef ParameterRecord* parameter
@@ -304,7 +306,6 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
     memset(parameter, 0, sizeof(ParameterRecord))
     parameter.die = die
     parameter.next = <uint32_t>NONE32
-    parameter.views = NO_VIEWS
     for i in range(entry.first, entry.first + entry.count):
         spec = &r.table.specs[i]
         if spec.attribute == 0x31:
@@ -337,7 +338,8 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
                 parameter.kind = LOC_UINT
         elif spec.attribute == 0x2137:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
-            parameter.views = value.value
+            # the pairs of the very first list of .debug_loc stand at offset 0
+            parameter.views = value.value | HAS_VIEWS
         else:
             skip_form(&r.cursor, unit, spec.form, spec.size)
     if first[0] == <uint32_t>NONE32:

@@ -199,6 +199,10 @@ class DebugInfo:
         self._lines[key] = program
         return program
 
+    def forget_lines(self) -> None:
+        """Let go of the line tables that were read; those of a kernel take a hundred megabytes."""
+        self._lines.clear()
+
     @cached_property
     def frames(self) -> CallFrames:
         """The call frames, from ``.debug_frame`` and ``.eh_frame`` of the file that has them."""

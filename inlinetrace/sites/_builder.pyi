@@ -27,8 +27,6 @@ class Builder:
 
     functions: Functions
 
-    def __init__(
-        self, dwarf: DebugInfo, surroundings: Surroundings, locator: Locator, module: str | None
-    ) -> None: ...
+    def __init__(self, dwarf: DebugInfo, surroundings: Surroundings, locator: Locator, module: str | None) -> None: ...
     def build(self, rows: Rows) -> Iterator[Site]:
         """Yield the Sites of ``rows`` in their order, without those that have no address."""

@@ -174,7 +174,7 @@ cdef class _Spot:
 cdef class Builder:
     """Makes Sites of rows. ``surroundings`` and ``locator`` as in DwarfSites."""
 
-    cdef object dwarf, surroundings, locator, module
+    cdef object dwarf, surroundings, symbol_of, locator, module
     cdef list records
     cdef Sources sources
     cdef readonly Functions functions
@@ -197,6 +197,7 @@ cdef class Builder:
         self.dwarf = dwarf
         self.surroundings = surroundings
         self.relocatable = surroundings.relocatable
+        self.symbol_of = surroundings.symbol
         self.locator = locator
         self.module = module
         self.records = dwarf.records
@@ -233,6 +234,8 @@ cdef class Builder:
             (<Map>kept).clear()
         for kept in self.links:
             (<Map>kept).clear()
+        self.sources.forget()
+        self.units = [[None] * info.count for info in self.dwarf.infos]
         self.kept = 0
         return 0
 
@@ -309,7 +312,7 @@ cdef class Builder:
             self.flow = None
             self.flow_known = False
         if not self.symbol_known or self.symbol_address != address:
-            self.symbol = self.surroundings.symbol(address)
+            self.symbol = self.symbol_of(address)
             self.symbol_address = address
             self.symbol_known = True
         return 0
@@ -334,6 +337,8 @@ cdef class Builder:
         else:
             records.ranges_into(s.unit, s.ranges, s.flags, &records.scratch)
             count = records.scratch.count
+            # what is asked of ranges takes far longer than reading them
+            records.charge(255 * <uint64_t>count)
         if count > self.range_room:
             moved = realloc(self.ranges, count * sizeof(Range))
             if moved == NULL:
@@ -542,7 +547,7 @@ cdef class Builder:
         cdef uint64_t flavour = spot.unit.flavour << 2 | spot.inlined
         cdef Entry live
         cdef uint64_t entries = 0
-        cdef bint empty = False
+        cdef bint empty = False, found
         cdef int error
         cdef const uint8_t* data = records.info.data
         cdef char* key_data
@@ -554,12 +559,12 @@ cdef class Builder:
                 error = resolve_list(records.info, header, offset, True, &offset)
                 if error:
                     raise_list_error(records.info, error, header.version >= 5, True, header.loclists_base)
-            if not find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
-                             spot.unit.source.lines, &live, &empty):
-                records.charge(records.scratch.count)
-                return NOT_LIVE
+            found = find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
+                              spot.unit.source.lines, &live, &empty)
             entries = records.scratch.count
             records.charge(entries)
+            if not found:
+                return NOT_LIVE
             if header.version >= 5:
                 data = &records.info.loclists[0]
             else:

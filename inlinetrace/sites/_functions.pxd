@@ -16,6 +16,7 @@ cdef class Sources:
     cdef readonly object dwarf
     cdef list known
 
+    cpdef int forget(self) except -1
     cpdef Source of_unit(self, Py_ssize_t info, Py_ssize_t index)
 
 cdef class Function:
@@ -28,6 +29,7 @@ cdef class Function:
     cdef uint32_t* positions
     cdef Py_ssize_t key_count
 
+    cdef int reserve(self, Py_ssize_t count) except -1
     cdef int describe(self, dict index_of) except -1
     cdef Py_ssize_t position_of(self, uint64_t key) noexcept nogil
 
@@ -43,5 +45,5 @@ cdef class Functions:
     cdef Function read_chain(self, uint64_t key, Prototype first)
     cdef Function make(self, uint64_t key, object name, uint64_t return_type, tuple parameters, bint variadic,
                        object declared, bint missing)
-    cdef object declared_at(self, uint64_t key, Prototype prototype)
+    cdef object declared_at(self, uint64_t key, uint32_t file, uint32_t line)
     cpdef object type_name(self, uint64_t key)

@@ -20,6 +20,8 @@ class Sources:
     dwarf: DebugInfo
 
     def __init__(self, dwarf: DebugInfo) -> None: ...
+    def forget(self) -> int:
+        """Let go of all line tables."""
     def of_unit(self, info: int, index: int) -> Source:
         """The Source of unit ``index`` of Info number ``info``."""
 

@@ -7,7 +7,7 @@ of another unit. The chain of these entries is one Function; its parameters are 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from inlinetrace.dwarf._dies cimport DieReader, Prototype
+from inlinetrace.dwarf._dies cimport DieReader, Prototype, Signature
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info
@@ -52,7 +52,13 @@ cdef class Sources:
 
     def __cinit__(self, dwarf):
         self.dwarf = dwarf
-        self.known = [[None] * info.count for info in dwarf.infos]
+        self.forget()
+
+    cpdef int forget(self) except -1:
+        """Let go of all line tables."""
+        self.dwarf.forget_lines()
+        self.known = [[None] * info.count for info in self.dwarf.infos]
+        return 0
 
     cpdef Source of_unit(self, Py_ssize_t info, Py_ssize_t index):
         """The Source of unit ``index`` of Info number ``info``."""
@@ -75,15 +81,19 @@ cdef class Function:
         free(self.keys)
         free(self.positions)
 
+    cdef int reserve(self, Py_ssize_t count) except -1:
+        """Make room for the keys of ``count`` entries."""
+        if count:
+            self.keys = <uint64_t*>malloc(count * sizeof(uint64_t))
+            self.positions = <uint32_t*>malloc(count * sizeof(uint32_t))
+            if self.keys == NULL or self.positions == NULL:
+                raise MemoryError
+        return 0
+
     cdef int describe(self, dict index_of) except -1:
         """Keep which parameter each entry is: ``index_of`` has positions by the keys of the entries."""
         cdef Py_ssize_t i = 0
-        if not index_of:
-            return 0
-        self.keys = <uint64_t*>malloc(len(index_of) * sizeof(uint64_t))
-        self.positions = <uint32_t*>malloc(len(index_of) * sizeof(uint32_t))
-        if self.keys == NULL or self.positions == NULL:
-            raise MemoryError
+        self.reserve(len(index_of))
         for key, position in index_of.items():
             self.keys[i] = key
             self.positions[i] = position
@@ -127,42 +137,46 @@ cdef class Functions:
         made.key = key
         made.name = name or ""
         made.return_type = self.dies._text(return_type, 0) if key != MISSING else ""
-        made.parameters = tuple([
-            (parameter[1] or f"arg{position}", self.type_name(parameter[2]))
-            for position, parameter in enumerate(parameters)
-        ]) if parameters else ()
+        made.parameters = parameters
         made.variadic = variadic
         made.declared = declared
         made.missing = missing
         return made
 
     cdef Function read(self, uint64_t key):
-        cdef Prototype first
+        cdef Signature* said = &self.dies.signature
         cdef Function made
-        cdef Py_ssize_t i, count
+        cdef Py_ssize_t i
+        cdef Info info
         if key == MISSING:
             return self.make(key, "", 0, (), False, None, True)
-        first = self.dies.prototype(key)
-        if first.origin:
-            return self.read_chain(key, first)
-        made = self.make(key, first.name, first.return_type, first.parameters, first.variadic,
-                         self.declared_at(key, first), False)
-        count = len(first.parameters)
-        if count:
-            made.keys = <uint64_t*>malloc(count * sizeof(uint64_t))
-            made.positions = <uint32_t*>malloc(count * sizeof(uint32_t))
-            if made.keys == NULL or made.positions == NULL:
-                raise MemoryError
-            for i in range(count):
-                made.keys[i] = (<tuple>first.parameters[i])[0]
-                made.positions[i] = <uint32_t>i
-            made.key_count = count
+        self.dies.read_signature(key)
+        if said.origin:
+            return self.read_chain(key, self.dies.prototype(key))
+        info = self.dies.info_of(key)
+        parameters = ()
+        if said.count:
+            described = []
+            for i in range(said.count):
+                name = self.dies.name_at(info, key, said.formals[i].name) if said.formals[i].name else None
+                described.append((name or f"arg{i}", self.type_name(said.formals[i].type)))
+            parameters = tuple(described)
+        made = self.make(
+            key, self.dies.name_at(info, key, said.name) if said.name else None, said.return_type, parameters,
+            said.variadic, self.declared_at(key, said.decl_file, said.decl_line), False,
+        )
+        made.reserve(said.count)
+        for i in range(said.count):
+            made.keys[i] = said.formals[i].key
+            made.positions[i] = <uint32_t>i
+        made.key_count = said.count
         return made
 
     cdef Function read_chain(self, uint64_t key, Prototype first):
         """Read a copy and what it refers to: the abstract instance, a declaration, an entry of another unit."""
         cdef Prototype level, chosen
         cdef Function made
+        cdef Info info
         levels = [(key, first)]
         level = first
         while level.origin and level.origin != MISSING and len(levels) < MAX_CHAIN:
@@ -170,7 +184,7 @@ cdef class Functions:
             level = self.dies.prototype(origin)
             levels.append((origin, level))
         if level.origin and level.origin != MISSING:
-            info = self.dies.infos[key >> KEY_SHIFT]
+            info = self.dies.info_of(key)
             raise FormatError("the origins of a function go round in a circle", path=info.path, section=info.section,
                               offset=key & OFFSET_MASK)
         chosen = first
@@ -191,7 +205,7 @@ cdef class Functions:
         for entry, step in levels:
             level = step
             if level.decl_line:
-                declared = self.declared_at(entry, level)
+                declared = self.declared_at(entry, level.decl_file, level.decl_line)
                 break
         index_of = {parameter[0]: position for position, parameter in enumerate(chosen.parameters)}
         for _, step in reversed(levels):
@@ -206,26 +220,30 @@ cdef class Functions:
                     index_of[parameter_key] = position
         last_key, step = levels[len(levels) - 1]
         level = step
-        made = self.make(last_key, name, return_type, chosen.parameters, variadic, declared,
+        parameters = tuple([
+            (parameter[1] or f"arg{position}", self.type_name(parameter[2]))
+            for position, parameter in enumerate(chosen.parameters)
+        ])
+        made = self.make(last_key, name, return_type, parameters, variadic, declared,
                          level.origin == MISSING and not name)
         made.describe(index_of)
         return made
 
-    cdef object declared_at(self, uint64_t key, Prototype prototype):
+    cdef object declared_at(self, uint64_t key, uint32_t file, uint32_t line):
         cdef Py_ssize_t number = <Py_ssize_t>(key >> KEY_SHIFT)
         cdef Py_ssize_t index
-        if key == MISSING or not prototype.decl_line:
+        if key == MISSING or not line:
             return None
         index = (<Info>self.infos[number]).unit_index(key & OFFSET_MASK)
         if index < 0:
             return None
-        return self.sources.of_unit(number, index).position(prototype.decl_file, prototype.decl_line, 0)
+        return self.sources.of_unit(number, index).position(file, line, 0)
 
     cpdef object type_name(self, uint64_t key):
         """The TypeName of the type entry ``key``; key 0 is void."""
         known = self.types.get(key)
         if known is None:
-            size, encoding, signed = (0, "other", False) if key == MISSING else self.dies.type_shape(key)
+            size, encoding, signed = (0, "other", False) if key == MISSING else self.dies._shape(key, 0)
             known = named(TypeName, (self.dies._text(key, 0), size, _ENCODINGS[encoding], signed, key))
             self.types.set(key, known)
         return known

@@ -133,13 +133,8 @@ class DwarfSites:
         for number, records in enumerate(self.dwarf.records):
             for id_ in records.sites_inside(selection.functions.get(number, array("Q"))):
                 sites += 1
-                entry = records.site(id_)
-                names.add(self.function_of(number, entry).name)
+                names.add(self.function_of(number, records.site(id_)).name)
         return sites, len(names)
-
-    def function_of(self, number: int, entry: SiteEntry) -> Function:
-        """The prototype of the function that a site of Info ``number`` is a copy of."""
-        return self._builder.functions.function(self._origin_key(number, entry))
 
     def function_names(self) -> Iterator[str]:
         """Every name that a function has here."""
@@ -162,8 +157,10 @@ class DwarfSites:
         """Make the Sites of ``rows``, in their order. Rows without any address have none and are left out."""
         return self._builder.build(rows)
 
-    def _origin_key(self, number: int, entry: SiteEntry) -> int:
-        if not entry.alternate_origin:
-            return number << KEY_SHIFT | entry.origin
-        supplement = self.dwarf.supplement_number
-        return MISSING if supplement is None else supplement << KEY_SHIFT | entry.origin
+    def function_of(self, number: int, entry: SiteEntry) -> Function:
+        """The Function that a site of Info ``number`` is an inlined copy of."""
+        key = number << KEY_SHIFT | entry.origin
+        if entry.alternate_origin:
+            supplement = self.dwarf.supplement_number
+            key = MISSING if supplement is None else supplement << KEY_SHIFT | entry.origin
+        return self._builder.functions.function(key)

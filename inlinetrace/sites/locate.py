@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NO_LOCATION = (Unavailable(Reason.NO_LOCATION), None)
 NOT_LIVE = (Unavailable(Reason.NOT_LIVE), None)
+# plain numbers: the operators of an IntFlag take a hundred times as long
+_FRAME, _ENTRY, _UNIT = int(Dependence.FRAME), int(Dependence.ENTRY), int(Dependence.UNIT)
 
 Located = tuple[Location | Unavailable, Doubt | None]
 
@@ -37,7 +39,13 @@ class Spot:
     __slots__ = ("address", "at_entry", "compiler", "function", "inlined", "unit")
 
     def __init__(
-        self, unit: Unit, compiler: Compiler, address: int, function: FunctionEntry | None, inlined: bool, at_entry: bool
+        self,
+        unit: Unit,
+        compiler: Compiler,
+        address: int,
+        function: FunctionEntry | None,
+        inlined: bool,
+        at_entry: bool,
     ) -> None:
         self.unit = unit
         self.compiler = compiler
@@ -65,7 +73,7 @@ class Locator:
         self._dwarf = dwarf
         self._machine = dwarf.elf.machine
         self._little = dwarf.elf.little_endian
-        self._dependences: dict[bytes, Dependence] = {}
+        self._dependences: dict[bytes, int] = {}
         self._dependent: dict[tuple[object, ...], Located] = {}
         self._flavours: dict[tuple[object, ...], int] = {}
         self._frames: dict[bytes, tuple[Operation, ...]] = {}
@@ -104,8 +112,8 @@ class Locator:
             )
         if depends is Dependence.NONE:
             return (location, doubt), known is None
-        self._dependences.setdefault(key, depends)
-        self._dependent[(key, *self._circumstances(spot, depends))] = (location, doubt)
+        self._dependences.setdefault(key, int(depends))
+        self._dependent[(key, *self._circumstances(spot, int(depends)))] = (location, doubt)
         return (location, doubt), False
 
     def _frame_base(self, spot: Spot) -> tuple[Operation, ...] | None:
@@ -123,16 +131,16 @@ class Locator:
             )
         return known
 
-    def _circumstances(self, spot: Spot, depends: Dependence) -> tuple[object, ...]:
+    def _circumstances(self, spot: Spot, depends: int) -> tuple[object, ...]:
+        """What a location with these bits of Dependence depends on, at one spot."""
         frame: object = None
-        if depends & Dependence.FRAME:
-            base = spot.function.frame_base if spot.function else None
-            frame = (base, self._dwarf.cfa(spot.address))
+        if depends & _FRAME:
+            frame = (spot.function.frame_base if spot.function else None, self._dwarf.cfa(spot.address))
         return (
-            depends.value,
+            depends,
             frame,
-            spot.at_entry if depends & Dependence.ENTRY else None,
-            (spot.unit.info, spot.unit.index) if depends & Dependence.UNIT else None,
+            spot.at_entry if depends & _ENTRY else None,
+            (spot.unit.info, spot.unit.index) if depends & _UNIT else None,
         )
 
     def _context(self, spot: Spot, size: int) -> Context:

@@ -11,15 +11,27 @@ from inlinetrace.errors import FormatError, UnsupportedError
 from tests.dwarf.expression_writer import uleb
 from tests.dwarf.writer import Address, Expression, Form, Unit, die, make_info, write
 
-SHAPES = [(version, wide, little) for version in (2, 3, 4, 5) for wide in (False, True) for little in (True, False)
-          if not (wide and version == 2)]  # fmt: skip
+SHAPES = [
+    (version, wide, little)
+    for version in (2, 3, 4, 5)
+    for wide in (False, True)
+    for little in (True, False)
+    if not (wide and version == 2)
+]
 
 
 @pytest.mark.parametrize(("version", "wide", "little"), SHAPES)
 def test_headers_of_all_versions(version: int, wide: bool, little: bool) -> None:
     offset_form = "sec_offset" if version >= 4 else "data8" if wide else "data4"
-    root = die("compile_unit", name="a.c", comp_dir=Form("strp", "/src"), producer="GNU C17", language=0x1D,
-               low_pc=Address(0x1000), stmt_list=Form(offset_form, 0x55))  # fmt: skip
+    root = die(
+        "compile_unit",
+        name="a.c",
+        comp_dir=Form("strp", "/src"),
+        producer="GNU C17",
+        language=0x1D,
+        low_pc=Address(0x1000),
+        stmt_list=Form(offset_form, 0x55),
+    )
     info = make_info([Unit(root, version=version, wide=wide), Unit(root, version=version, wide=wide)], little=little)
     assert info.count == 2
     for index in range(2):
@@ -41,8 +53,13 @@ def test_addresses_of_every_size(address_size: int) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("partial", "partial"), ("skeleton", "skeleton"), ("type", "type"), ("split_compile", "split compile"),
-     ("split_type", "split type")],  # fmt: skip
+    [
+        ("partial", "partial"),
+        ("skeleton", "skeleton"),
+        ("type", "type"),
+        ("split_compile", "split compile"),
+        ("split_type", "split type"),
+    ],
 )
 def test_unit_types_of_version_5(kind: str, text: str) -> None:
     root = die("compile_unit", die("base_type", label="t", name="int"), name="a.c")

@@ -21,9 +21,7 @@ def counted_sites(*files: Path) -> int:
     """How many inlined functions llvm-dwarfdump counts in ``files``."""
     total = 0
     for file in files:
-        text = subprocess.run(
-            [DWARFDUMP, "--statistics", str(file)], capture_output=True, text=True, check=True
-        ).stdout
+        text = subprocess.run([DWARFDUMP, "--statistics", str(file)], capture_output=True, text=True, check=True).stdout
         total += json.loads(text)["#inlined functions"]
     return total
 
@@ -49,8 +47,8 @@ class OtherReader:
     def __init__(self, path: Path) -> None:
         elf = ELFFile(io.BytesIO(path.read_bytes()))
         self._dwarf: Any = elf.get_dwarf_info(relocate_dwarf_sections=elf["e_type"] == "ET_REL")
-        self._locations = self._dwarf.location_lists()
-        self._ranges = self._dwarf.range_lists()
+        self._locations: Any = self._dwarf.location_lists()
+        self._ranges: Any = self._dwarf.range_lists()
 
     def sites(self) -> Iterator[OtherSite]:
         for unit in self._dwarf.iter_CUs():
@@ -65,7 +63,7 @@ class OtherReader:
                 pending += [(child, parents) for child in entry.iter_children()]
 
     def name(self, entry: Any) -> str:
-        return self._attribute(entry, "DW_AT_name").decode()
+        return str(self._attribute(entry, "DW_AT_name").decode())
 
     def _attribute(self, entry: Any, name: str) -> Any:
         for _ in range(8):
@@ -100,7 +98,8 @@ class OtherReader:
         return int(attribute.value) if attribute else 0
 
     def _first_range(self, unit: Any, offset: int) -> int | None:
-        base, first = self._base(unit), None
+        base = self._base(unit)
+        first: int | None = None
         for item in self._ranges.get_range_list_at_offset(offset, unit):
             if not hasattr(item, "begin_offset"):
                 base = item.base_address
@@ -108,7 +107,7 @@ class OtherReader:
             begin = item.begin_offset + (0 if item.is_absolute else base)
             end = item.end_offset + (0 if item.is_absolute else base)
             if begin != end:
-                return begin
+                return int(begin)
             first = begin if first is None else first
         return first
 

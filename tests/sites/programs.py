@@ -51,7 +51,8 @@ struct node { struct node *next; int value; char name[16]; };
 extern int outer(struct node *node, int limit, unsigned short small);
 extern int entry(struct node *node, int a);
 int checks;
-__attribute__((noinline)) int sink(long a, long b) { __asm__ volatile ("" : : "r" (a), "r" (b) : "memory"); return (int) (a ^ b); }
+__attribute__((noinline)) int sink(long a, long b)
+{ __asm__ volatile ("" : : "r" (a), "r" (b) : "memory"); return (int) (a ^ b); }
 __attribute__((noinline)) void keep(void *p) { __asm__ volatile ("" : : "r" (p) : "memory"); }
 static inline int check(struct node *node) { checks++; return node && node->value > 2; }
 int shared(struct node *node, int depth)

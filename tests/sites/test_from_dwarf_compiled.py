@@ -6,6 +6,7 @@ Containers of the same code in other shapes (split, packed, compressed, stripped
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ CROSS = ("aarch64-linux-gnu-gcc", "s390x-linux-gnu-gcc", "riscv64-linux-gnu-gcc"
          "arm-linux-gnueabihf-gcc")  # fmt: skip
 
 
-def same(path: Path) -> list[object]:
+def same(path: Path) -> list[Any]:
     """What must be equal for two files with the same code. Types' offsets differ, their texts do not."""
     return sorted(
         (
@@ -193,7 +194,7 @@ def test_sites_of_objects_have_section_and_symbol(tmp_path: Path) -> None:
     objects.mkdir()
     flags = ["-O2", "-ffunction-sections"]
 
-    def where(sites: list[Site]) -> list[object]:
+    def where(sites: list[Site]) -> list[Any]:
         return sorted((s.function, s.inlined, s.symbol, s.symbol_offset, len(s.parameters)) for s in sites)
 
     program = build(linked, "gcc", flags)

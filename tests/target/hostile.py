@@ -6,6 +6,7 @@ import contextlib
 import io
 import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from inlinetrace.cli.render import Renderer
@@ -37,7 +38,7 @@ def chain(path: Path, *, limit: int = 100_000) -> tuple[int, InlineTraceError | 
 
 
 @contextlib.contextmanager
-def bounded(seconds: float = SECONDS, megabytes: int = 512) -> "contextlib.AbstractContextManager[None]":  # type: ignore[misc]
+def bounded(seconds: float = SECONDS, megabytes: int = 512) -> Iterator[None]:
     """Fail if the block takes more processor time or memory."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.process_time()
