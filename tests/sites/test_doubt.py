@@ -39,8 +39,17 @@ def doubt(data: bytes, size: int = 4, compiler: Compiler = Compiler.GCC, *, sing
         value(REGISTER, op("const1u", b"\x20"), op("shl"), op("const1u", b"\x22"), op("shra")),
         value(REGISTER, TOP, OTHER, TOP, op("lt")),
         value(REGISTER, TOP, op("const8u", number(5 << 32, 8)), op("ge")),
-        value(op("breg0", sleb(0)), op("deref_size", b"\x04"), op("lit3"), op("div")),
-        value(op("breg0", sleb(0)), op("deref"), op("lit3"), op("shr")),
+        value(op("breg0", sleb(0)), op("deref_size", b"\x04"), op("lit3"), op("shr")),
+        value(op("breg0", sleb(0)), op("deref_size", b"\x02"), op("lit3"), op("div")),
+        value(op("breg0", sleb(0)), op("deref_size", b"\x02"), op("lit3"), op("mod")),
+        # What is left of an extended value is extended, and so is what was masked.
+        value(REGISTER, SEXT, op("lit4"), op("shra"), op("lit3"), op("shra")),
+        value(REGISTER, op("const1u", b"\x7f"), op("and"), op("lit3"), op("mul"), op("lit8"), op("div")),
+        value(REGISTER, op("const1u", b"\x7f"), op("and"), op("neg"), op("abs")),
+        # A count that cannot leave the register, and the complement of what is no bool.
+        value(REGISTER, ZEXT, OTHER, op("const1u", b"\x1f"), op("and"), op("shr")),
+        value(REGISTER, OTHER, op("const1u", b"\x3f"), op("and"), op("shl")),
+        value(REGISTER, op("not"), op("const2u", b"\xff\xff"), op("and")),
         value(op("regval_type", uleb(RAX), uleb(S32)), op("const_type", uleb(S32), b"\x04", number(8, 4)), op("div")),
         value(
             REGISTER, op("convert", uleb(S32)), op("convert", uleb(S64)), op("convert", uleb(0)), op("lit3"), op("shra")
@@ -70,6 +79,20 @@ def test_trusted_of_gcc(data: bytes) -> None:
         # Shifts left by what is no extension.
         value(REGISTER, op("lit3"), op("shl"), op("lit3"), op("shr")),
         value(REGISTER, TOP, OTHER, op("lt")),
+        # The upper half of what is sign-extended comes down, the sign of what is zero-extended is lost.
+        value(REGISTER, SEXT, op("lit3"), op("shr")),
+        value(REGISTER, ZEXT, op("lit3"), op("shra")),
+        value(op("breg0", sleb(0)), op("deref_size", b"\x04"), op("lit3"), op("div")),
+        value(op("breg0", sleb(0)), op("deref"), op("lit3"), op("shr")),
+        # The remainder of generic numbers is one of unsigned numbers.
+        value(REGISTER, SEXT, op("lit8"), op("mod")),
+        value(REGISTER, ZEXT, op("lit8"), op("mod")),
+        value(op("breg0", sleb(0)), op("deref_size", b"\x02"), op("const1s", b"\xfb"), op("mod")),
+        # The machine shifts by the count modulo the width, and the description leaves the modulo out.
+        value(REGISTER, ZEXT, OTHER, op("shr")),
+        value(REGISTER, OTHER, op("shl")),
+        # The complement of a bool is described as 0xfe and 0xff.
+        value(REGISTER, op("not"), op("const1u", b"\xff"), op("and")),
         # A register in 64 bits is still a register.
         value(REGISTER, op("convert", uleb(S64)), op("convert", uleb(0)), op("lit3"), op("shra")),
         # The arithmetic is inside an address.
