@@ -35,6 +35,8 @@ cdef enum:
     # Rows come unit by unit: what was read for units that are done can go.
     KEPT = 20000
 
+cdef tuple _COMPUTED = (Shape.EXPRESSION, Shape.PIECES)
+
 cdef uint64_t MISSING = 0xffffffffffffffffULL
 cdef uint64_t ALTERNATE = 1ULL << 63
 
@@ -593,9 +595,10 @@ cdef class Builder:
             if independent:
                 self.located[key] = located
         if empty and spot.inlined and (<tuple>located)[1] is None and type((<tuple>located)[0]) is Location:
-            flow = self.flow_at(spot.address)
-            if flow is None or flow.targeted(spot.address):
-                return ((<tuple>located)[0], Doubt.JUMP_TARGET)
+            if (<tuple>located)[0].shape in _COMPUTED:
+                flow = self.flow_at(spot.address)
+                if flow is None or flow.targeted(spot.address):
+                    return ((<tuple>located)[0], Doubt.JUMP_TARGET)
         if entries > 1 and not spot.unit.gcc and (<tuple>located)[1] is None:
             if type((<tuple>located)[0]) is Location and (<tuple>located)[0].shape is Shape.CONSTANT:
                 return ((<tuple>located)[0], Doubt.COMPILER)

@@ -1,8 +1,8 @@
 """Which locations may show another value than the one that was passed, by their shape.
 
 A debugger asks what a variable holds at an address; a tracer wants the argument of the call that begins there. The
-rules say where compilers are known to let the two differ. They are about the expression alone; that an entry is an
-empty range at a jump target (``Doubt.JUMP_TARGET``) is for the reader of the location list to see.
+rules say where compilers are known to let the two differ. They are about the expression alone; what the list, the
+site or the copy tell (``Doubt.JUMP_TARGET``, ``NO_ENTRY``, ``COPY_CONSTANT``) is for their reader to see.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from inlinetrace.sites.reasons import Compiler, Doubt
 
 _PLAIN_SHAPES = (Shape.REGISTER, Shape.CONSTANT, Shape.ADDRESS, Shape.VALUE)
 _SHIFTS = (Op.SHL, Op.SHR, Op.SHRA)
-_WIDTH_DEPENDENT = frozenset((Op.DIV, Op.MOD, Op.ABS, *_SHIFTS)) | COMPARISONS
+_WIDTH_DEPENDENT = (Op.DIV, Op.MOD, Op.ABS, *_SHIFTS)
 _BYTE = 0xFF
+_FAR = 1 << 31
 
 
 def shape_doubt(
@@ -57,7 +58,9 @@ def _is_trusted_plain(location: Location, stack_pointer: int) -> bool:
         return False
     if location.shape not in (Shape.REGISTER, Shape.VALUE):
         return True
-    return location.base[0] != stack_pointer
+    number, offset = location.base
+    # Without the mask that belongs to it, a constant of 64 bits is no sum that the program makes.
+    return number != stack_pointer and -_FAR <= offset < _FAR
 
 
 def _is_mixed(location: Location) -> bool:
@@ -71,6 +74,8 @@ def _depends_on_width(location: Location) -> bool:
 
     The generic type is as wide as an address, the compiler's arithmetic may have been narrower, and above a narrow
     value a register holds anything. What is the same in both widths is told from the interval of each operand.
+    Comparisons are no matter of doubt: gcc masks or shifts the operands of those that it makes in a narrow width
+    (scompare_loc_descriptor and ucompare_loc_descriptor in its dwarf2out.cc).
     """
     nodes = location.nodes
     if all(node.op not in _WIDTH_DEPENDENT and node.op != Op.NOT for node in nodes):
@@ -127,27 +132,8 @@ class Intervals:
             return not (of[node.a].within(0, half) or self._aligned(node.a))
         if op == Op.SHRA:
             return not (of[node.a].within(*signed) or self._aligned(node.a))
-        if op == Op.DIV:
-            return not (of[node.a].within(*signed) and of[node.b].within(*signed))
-        if op == Op.MOD:
-            return not (of[node.a].within(0, signed[1]) and of[node.b].within(0, signed[1]))
-        # Values that are both shifted up to the sign bit compare as the narrow ones do.
-        shifts = {self._aligned(side) for side in (node.a, node.b) if nodes[side].op != Op.CONSTANT}
-        if len(shifts) == 1 and shifts != {0}:
-            return False
-        return not (self._comparable(node.a) and self._comparable(node.b))
-
-    def _comparable(self, index: int) -> bool:
-        """Tell whether an operand of a comparison is extended, either way.
-
-        Turning the sign bit of an extended value over is how compilers write an unsigned comparison.
-        """
-        node = self.nodes[index]
-        if node.op == Op.OFFSET and node.b == self.all.low:
-            index = node.a
-        elif node.op == Op.CONSTANT:
-            return True
-        return self.of[index].within(-(1 << self.narrow - 1), 1 << self.narrow)
+        # Quotients and remainders of signed and of unsigned numbers are described alike.
+        return not (of[node.a].within(0, signed[1]) and of[node.b].within(0, signed[1]))
 
     def _is_complement_of_bool(self, node: Node) -> bool:
         """``~b & 0xff``: the compiler means the other bool and describes 0xfe and 0xff."""

@@ -58,7 +58,7 @@ class Doubt(enum.Enum):
     SINGLE_REGISTER = "single-register"
     """A bare register without a location list on an inlined parameter."""
     JUMP_TARGET = "jump-target"
-    """Bound by an empty range at an address that is also jumped to."""
+    """An expression bound by an empty range at an address that is also jumped to."""
     NO_ENTRY = "no-entry"
     """gcc gave the site no entry address: the arguments may not be there yet where its code begins."""
     COPY_CONSTANT = "copy-constant"

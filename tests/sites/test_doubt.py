@@ -35,8 +35,8 @@ def doubt(data: bytes, size: int = 4, compiler: Compiler = Compiler.GCC, *, sing
         value(REGISTER, op("lit3"), op("shl")),
         # Extended first, then divided, shifted or compared.
         value(REGISTER, ZEXT, op("lit3"), op("shr")),
-        value(REGISTER, SEXT, op("lit3"), op("div")),
         value(REGISTER, op("const1u", b"\x20"), op("shl"), op("const1u", b"\x22"), op("shra")),
+        value(REGISTER, SEXT, op("abs")),
         value(REGISTER, TOP, OTHER, TOP, op("lt")),
         value(REGISTER, TOP, op("const8u", number(5 << 32, 8)), op("ge")),
         value(op("breg0", sleb(0)), op("deref_size", b"\x04"), op("lit3"), op("shr")),
@@ -46,6 +46,9 @@ def doubt(data: bytes, size: int = 4, compiler: Compiler = Compiler.GCC, *, sing
         value(REGISTER, SEXT, op("lit4"), op("shra"), op("lit3"), op("shra")),
         value(REGISTER, op("const1u", b"\x7f"), op("and"), op("lit3"), op("mul"), op("lit8"), op("div")),
         value(REGISTER, op("const1u", b"\x7f"), op("and"), op("neg"), op("abs")),
+        # gcc compares in 64 bits what it neither masks nor shifts.
+        value(REGISTER, op("lit0"), op("lt")),
+        value(REGISTER, OTHER, op("ne")),
         # A count that cannot leave the register, and the complement of what is no bool.
         value(REGISTER, ZEXT, OTHER, op("const1u", b"\x1f"), op("and"), op("shr")),
         value(REGISTER, OTHER, op("const1u", b"\x3f"), op("and"), op("shl")),
@@ -69,8 +72,6 @@ def test_trusted_of_gcc(data: bytes) -> None:
         value(REGISTER, op("lit3"), op("shra")),
         value(REGISTER, op("lit8"), op("div")),
         value(REGISTER, op("lit8"), op("mod")),
-        value(REGISTER, op("lit0"), op("lt")),
-        value(REGISTER, op("lit0"), op("ne")),
         value(REGISTER, op("abs")),
         value(REGISTER, ZEXT, OTHER, op("div")),
         # The sum of two extended values may carry.
@@ -78,12 +79,13 @@ def test_trusted_of_gcc(data: bytes) -> None:
         value(REGISTER, ZEXT, op("not"), op("lit3"), op("shr")),
         # Shifts left by what is no extension.
         value(REGISTER, op("lit3"), op("shl"), op("lit3"), op("shr")),
-        value(REGISTER, TOP, OTHER, op("lt")),
         # The upper half of what is sign-extended comes down, the sign of what is zero-extended is lost.
         value(REGISTER, SEXT, op("lit3"), op("shr")),
         value(REGISTER, ZEXT, op("lit3"), op("shra")),
         value(op("breg0", sleb(0)), op("deref_size", b"\x04"), op("lit3"), op("div")),
         value(op("breg0", sleb(0)), op("deref"), op("lit3"), op("shr")),
+        # What is sign-extended may be divided as an unsigned number.
+        value(REGISTER, SEXT, op("lit3"), op("div")),
         # The remainder of generic numbers is one of unsigned numbers.
         value(REGISTER, SEXT, op("lit8"), op("mod")),
         value(REGISTER, ZEXT, op("lit8"), op("mod")),
@@ -141,6 +143,7 @@ def test_other_compilers_are_trusted_with_plain_shapes_only(compiler: Compiler) 
         # The address of a slot in the frame: the load was left out.
         value(op("fbreg", sleb(8))),
         value(op("breg7", sleb(8))),
+        value(op("breg0", sleb((1 << 62) - 3))),
         value(REGISTER, ZEXT),
         # Literals in arithmetic stand for operands that were lost.
         value(op("lit0"), op("lit1"), op("plus")),
