@@ -40,6 +40,8 @@ def shape_doubt(
         return None
     if single_expression and inlined and location.shape == Shape.REGISTER:
         return Doubt.SINGLE_REGISTER
+    if single_expression and not inlined and location.shape in (Shape.CONSTANT, Shape.ADDRESS):
+        return Doubt.COPY_CONSTANT
     if location.frame == Frame.MEMORY:
         return Doubt.UNSTORED_SLOT
     if location.pieces and _is_mixed(location):

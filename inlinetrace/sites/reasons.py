@@ -62,7 +62,7 @@ class Doubt(enum.Enum):
     NO_ENTRY = "no-entry"
     """gcc gave the site no entry address: the arguments may not be there yet where its code begins."""
     COPY_CONSTANT = "copy-constant"
-    """DW_AT_const_value on an out-of-line copy: not every caller of the copy may pass it."""
+    """A constant without a location list on an out-of-line copy: not every caller of the copy may pass it."""
     COMPILER = "compiler"
     """A shape that this compiler (clang, or an unknown one) is known to describe wrongly."""
 

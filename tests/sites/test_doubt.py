@@ -21,6 +21,10 @@ def doubt(data: bytes, size: int = 4, compiler: Compiler = Compiler.GCC, *, sing
     return shape_doubt(located(data, size), compiler=compiler, single_expression=single, inlined=True, stack_pointer=7)
 
 
+def out_of_line(data: bytes, compiler: Compiler = Compiler.GCC, *, single: bool = True) -> Doubt | None:
+    return shape_doubt(located(data, 8), compiler=compiler, single_expression=single, inlined=False)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -123,8 +127,14 @@ def test_pieces() -> None:
 def test_a_single_register_on_an_inlined_parameter() -> None:
     assert doubt(op("reg0"), single=True) == Doubt.SINGLE_REGISTER
     assert doubt(value(op("lit0")), single=True) is None
-    out_of_line = shape_doubt(located(op("reg0")), compiler=Compiler.GCC, single_expression=True, inlined=False)
-    assert out_of_line is None
+    assert out_of_line(op("reg0")) is None
+
+
+def test_a_constant_without_list_on_an_out_of_line_copy() -> None:
+    assert out_of_line(value(op("lit0"))) == Doubt.COPY_CONSTANT
+    assert out_of_line(value(op("addr", number(0x1000, 8)))) == Doubt.COPY_CONSTANT
+    assert out_of_line(value(op("lit0")), single=False) is None
+    assert out_of_line(value(op("lit0")), Compiler.CLANG) is None
 
 
 @pytest.mark.parametrize("compiler", [Compiler.CLANG, Compiler.OTHER])
