@@ -517,7 +517,12 @@ cdef class Builder:
                         located = self.locate(records, p, <_Spot>spot, <tuple>declared[1])
                     elif p.kind != LOC_NONE:
                         located = self.constant(records, p, <tuple>declared[1])
-                    raised = Doubt.COPY_CONSTANT if unit.gcc and not inlined and p.kind >= LOC_UINT else doubt
+                    raised = doubt
+                    if p.kind >= LOC_UINT:
+                        if not unit.gcc:
+                            raised = Doubt.COMPILER
+                        elif not inlined:
+                            raised = Doubt.COPY_CONSTANT
                     if raised is not None and (<tuple>located)[1] is None and type((<tuple>located)[0]) is Location:
                         located = ((<tuple>located)[0], raised)
                 result.append(named(Parameter, (declared[0], declared[1], (<tuple>located)[0], (<tuple>located)[1])))

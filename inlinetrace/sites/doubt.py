@@ -31,8 +31,7 @@ def shape_doubt(
     """Return the rule by which ``location`` is doubtful, None if there is none.
 
     ``single_expression``: DW_AT_location is an expression, not a list; ``inlined``: the parameter is that of an inlined
-    instance; ``stack_pointer``: its DWARF register number, -1 if unknown. A constant of DW_AT_const_value is ``plain``
-    and never doubtful.
+    instance; ``stack_pointer``: its DWARF register number, -1 if unknown.
     """
     if compiler != Compiler.GCC and not _is_trusted_plain(location, stack_pointer):
         return Doubt.COMPILER

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inlinetrace.sites.doubt import shape_doubt
-from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Compiler, Doubt
-from inlinetrace.sites.resolve import constant
 from tests.dwarf.expression_writer import number, op, sleb, uleb
 from tests.sites.test_resolve import F64, RAX, S32, S64, SEXT, located, value
 
@@ -162,9 +160,3 @@ def test_other_compilers_are_trusted_with_plain_shapes_only(compiler: Compiler) 
         op("reg5") + op("piece", uleb(4)) + op("reg4") + op("piece", uleb(4)),
     ):
         assert doubt(other, 8, compiler) == Doubt.COMPILER
-
-
-def test_attribute_constants_are_plain() -> None:
-    location = constant(5, 4, address_size=8, little_endian=True)
-    assert isinstance(location, Location)
-    assert shape_doubt(location, compiler=Compiler.CLANG, single_expression=True, inlined=True) is None

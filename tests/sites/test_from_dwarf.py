@@ -130,17 +130,18 @@ def test_doubts(tmp_path: Path) -> None:
     assert one(tmp_path, given("x", Expression(RDI)))[1] is Doubt.SINGLE_REGISTER
     computed = always(op("breg5", sleb(0)) + op("lit3") + op("mul") + op("stack_value"))
     assert one(tmp_path, given("x", computed), producer="clang version 19")[1] is Doubt.COMPILER
-    assert one(tmp_path, given("x", const_value=5), producer="clang version 19")[1] is None
+    assert one(tmp_path, given("x", const_value=5), producer="clang version 19")[1] is Doubt.COMPILER
 
 
 def test_parameters_of_a_site_without_entry_are_doubtful(tmp_path: Path) -> None:
     parameters = [given("a", always(RDI)), given("b", const_value=5), given("c", Expression(RSI)), given("d")]
     site = die("inlined_subroutine", *parameters, abstract_origin="f", low_pc=Address(0x1040), high_pc=4)
     for producer, doubt in ((GCC, Doubt.NO_ENTRY), ("clang version 19", None)):
+        constant = doubt or Doubt.COMPILER
         sites = sites_of(tmp_path, f("a", "b", "c", "d"), main(site), producer=producer)
         (found,) = [site for site in sites if site.inlined]
         a, b, c, d = found.parameters
-        assert (a.doubt, b.doubt, d.doubt) == (doubt, doubt, None)
+        assert (a.doubt, b.doubt, d.doubt) == (doubt, constant, None)
         assert c.doubt is (Doubt.SINGLE_REGISTER if doubt else None)
 
 
