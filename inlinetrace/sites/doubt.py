@@ -47,6 +47,8 @@ def shape_doubt(
         return Doubt.MIXED_PIECES
     if _depends_on_width(location):
         return Doubt.WIDTH
+    if _compares_constant(location):
+        return Doubt.STALE_OPERAND
     return None
 
 
@@ -68,6 +70,16 @@ def _is_mixed(location: Location) -> bool:
     """Tell whether some pieces are read from memory and others held in registers."""
     operations = {location.nodes[piece.node].op for piece in location.pieces}
     return Op.LOAD in operations and not operations <= {Op.LOAD, Op.CONSTANT, Op.ADDRESS}
+
+
+def _compares_constant(location: Location) -> bool:
+    """Tell whether a constant is compared with something, and not something with a constant.
+
+    Compilers write the constant on the right. On the left it was put in place of an operand by what gcc took its value
+    to be, which was that of an earlier assignment where the operand is a member of a structure that was split up.
+    """
+    nodes = location.nodes
+    return any(node.op in COMPARISONS and nodes[node.a].op == Op.CONSTANT for node in nodes)
 
 
 def _depends_on_width(location: Location) -> bool:

@@ -53,6 +53,8 @@ class Doubt(enum.Enum):
     """Arithmetic that gives something else in 64 bits than in the width that the compiler computed in."""
     UNSTORED_SLOT = "unstored-slot"
     """A dereferenced frame slot: the spill may not have been stored yet."""
+    STALE_OPERAND = "stale-operand"
+    """A constant on the left of a comparison: it may be an outdated value of the operand it stands for."""
     MIXED_PIECES = "mixed-pieces"
     """Pieces in memory and in registers together."""
     SINGLE_REGISTER = "single-register"

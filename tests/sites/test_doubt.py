@@ -107,6 +107,11 @@ def test_width_dependent(data: bytes) -> None:
     assert doubt(data) == Doubt.WIDTH
 
 
+def test_a_constant_on_the_left_of_a_comparison() -> None:
+    assert doubt(value(op("lit4"), TOP, REGISTER, TOP, op("ge"))) == Doubt.STALE_OPERAND
+    assert doubt(value(REGISTER, TOP, op("lit4"), TOP, op("ge"))) is None
+
+
 def test_frame_slots() -> None:
     assert doubt(op("fbreg", sleb(8))) == Doubt.UNSTORED_SLOT
     assert doubt(value(op("fbreg", sleb(8)), op("deref"), op("lit1"), op("plus"))) == Doubt.UNSTORED_SLOT
