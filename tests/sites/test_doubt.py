@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from inlinetrace.sites.doubt import shape_doubt
@@ -165,3 +167,9 @@ def test_other_compilers_are_trusted_with_plain_shapes_only(compiler: Compiler) 
         op("reg5") + op("piece", uleb(4)) + op("reg4") + op("piece", uleb(4)),
     ):
         assert doubt(other, 8, compiler) == Doubt.COMPILER
+
+
+@pytest.mark.parametrize("page", ["truth.md", "list.md"])
+def test_the_documentation_has_every_doubt(page: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    assert [rule.value for rule in Doubt if f"`{rule.value}`" not in text] == []
