@@ -55,8 +55,9 @@ def run(arguments: Sequence[str]) -> int:
     # what follows -- is for the program that is started, not for the parser
     program_arguments = None
     if command in _WITH_PROGRAM and "--" in arguments:
-        at = list(arguments).index("--")
-        arguments, program_arguments = arguments[:at], list(arguments[at + 1 :])
+        # The command list, once imported, hides the built-in list in this package.
+        at = arguments.index("--")
+        arguments, program_arguments = arguments[:at], [*arguments[at + 1 :]]
     try:
         args = _parser(command).parse_args(arguments)
         args.program_arguments = program_arguments

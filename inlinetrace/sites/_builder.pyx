@@ -19,7 +19,7 @@ from inlinetrace.sites._functions cimport Function, Functions, Source, Sources
 from inlinetrace.sites._named cimport named
 
 from inlinetrace.sites.locate import NO_LOCATION, NOT_LIVE, Spot, compiler_of
-from inlinetrace.sites.location import Location
+from inlinetrace.sites.location import Location, Shape
 from inlinetrace.sites.model import InlineFrame, Parameter, Site
 from inlinetrace.sites.reasons import Compiler, Doubt, Mark
 
@@ -34,6 +34,8 @@ cdef enum:
     FEW = 32
     # Rows come unit by unit: what was read for units that are done can go.
     KEPT = 20000
+
+cdef tuple _COMPUTED = (Shape.EXPRESSION, Shape.PIECES)
 
 cdef uint64_t MISSING = 0xffffffffffffffffULL
 cdef uint64_t ALTERNATE = 1ULL << 63
@@ -395,7 +397,7 @@ cdef class Builder:
             marks |= flow.marks_of(self.ranges, count, address)
         parameters = self.parameters(
             number, records, chunk, s.first, function, unit, container, address,
-            s.view if s.flags & HAS_ENTRY else 0, True,
+            s.view if s.flags & HAS_ENTRY else 0, True, Doubt.NO_ENTRY if marks & HOISTED else None,
         ) if function.parameters else ()
         symbol, symbol_offset = self.symbol if self.symbol is not None else (None, None)
         return named(Site, (
@@ -435,7 +437,7 @@ cdef class Builder:
         symbol, symbol_offset = self.symbol if self.symbol is not None else (None, None)
         parameters = self.parameters(
             number, records, chunk, chunk.functions[id_ & 0xffffffff].first, function, unit, container, entry.address, 0,
-            False,
+            False, None,
         ) if function.parameters else ()
         copy = None
         for name in (entry.linkage_name, None if symbol_offset else symbol):
@@ -465,10 +467,11 @@ cdef class Builder:
         ))
 
     cdef tuple parameters(self, Py_ssize_t number, Records records, Chunk chunk, uint32_t first, Function function,
-                          _Unit unit, _Container container, uint64_t address, uint64_t view, bint inlined):
+                          _Unit unit, _Container container, uint64_t address, uint64_t view, bint inlined, doubt):
         """The parameters of the prototype with what the record's entries say of them.
 
-        The entries stand in any order and name those of the prototype; the last one with a location counts.
+        The entries stand in any order and name those of the prototype; the last one with a location counts. ``doubt``
+        is that of every location which has none of its own.
         """
         cdef uint32_t few[FEW]
         cdef uint32_t* chosen = few
@@ -513,6 +516,14 @@ cdef class Builder:
                         located = self.locate(records, p, <_Spot>spot, <tuple>declared[1])
                     elif p.kind != LOC_NONE:
                         located = self.constant(records, p, <tuple>declared[1])
+                    raised = doubt
+                    if p.kind >= LOC_UINT:
+                        if not unit.gcc:
+                            raised = Doubt.COMPILER
+                        elif not inlined:
+                            raised = Doubt.COPY_CONSTANT
+                    if raised is not None and (<tuple>located)[1] is None and type((<tuple>located)[0]) is Location:
+                        located = ((<tuple>located)[0], raised)
                 result.append(named(Parameter, (declared[0], declared[1], (<tuple>located)[0], (<tuple>located)[1])))
             return tuple(result)
         finally:
@@ -541,6 +552,7 @@ cdef class Builder:
         cdef uint64_t offset = p.value, length = p.length, size
         cdef uint64_t flavour = spot.unit.flavour << 2 | spot.inlined
         cdef Entry live
+        cdef uint64_t entries = 0
         cdef bint empty = False, found
         cdef int error
         cdef const uint8_t* data = records.info.data
@@ -555,7 +567,8 @@ cdef class Builder:
                     raise_list_error(records.info, error, header.version >= 5, True, header.loclists_base)
             found = find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
                               spot.unit.source.lines, &live, &empty)
-            records.charge(records.scratch.count)
+            entries = records.scratch.count
+            records.charge(entries)
             if not found:
                 return NOT_LIVE
             if header.version >= 5:
@@ -586,7 +599,11 @@ cdef class Builder:
             if independent:
                 self.located[key] = located
         if empty and spot.inlined and (<tuple>located)[1] is None and type((<tuple>located)[0]) is Location:
-            flow = self.flow_at(spot.address)
-            if flow is None or flow.targeted(spot.address):
-                return ((<tuple>located)[0], Doubt.JUMP_TARGET)
+            if (<tuple>located)[0].shape in _COMPUTED:
+                flow = self.flow_at(spot.address)
+                if flow is None or flow.targeted(spot.address):
+                    return ((<tuple>located)[0], Doubt.JUMP_TARGET)
+        if entries > 1 and not spot.unit.gcc and (<tuple>located)[1] is None:
+            if type((<tuple>located)[0]) is Location and (<tuple>located)[0].shape is Shape.CONSTANT:
+                return ((<tuple>located)[0], Doubt.COMPILER)
         return located

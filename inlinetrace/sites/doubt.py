@@ -1,19 +1,23 @@
 """Which locations may show another value than the one that was passed, by their shape.
 
 A debugger asks what a variable holds at an address; a tracer wants the argument of the call that begins there. The
-rules say where compilers are known to let the two differ. They are about the expression alone; that an entry is an
-empty range at a jump target (``Doubt.JUMP_TARGET``) is for the reader of the location list to see.
+rules say where compilers are known to let the two differ. They are about the expression alone; what the list, the
+site or the copy tell (``Doubt.JUMP_TARGET``, ``NO_ENTRY``, ``COPY_CONSTANT``) is for their reader to see.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from inlinetrace.sites.location import Frame, Location, Shape
-from inlinetrace.sites.nodes import COMPARISONS, Node, Op
+from inlinetrace.sites.nodes import COMPARISONS, BaseType, Node, Op, to_signed
 from inlinetrace.sites.reasons import Compiler, Doubt
 
 _PLAIN_SHAPES = (Shape.REGISTER, Shape.CONSTANT, Shape.ADDRESS, Shape.VALUE)
-_WIDTH_DEPENDENT = frozenset((Op.DIV, Op.MOD, Op.SHR, Op.SHRA, Op.ABS)) | COMPARISONS
-_LOW_WORD = 0xFFFFFFFF
+_SHIFTS = (Op.SHL, Op.SHR, Op.SHRA)
+_WIDTH_DEPENDENT = (Op.DIV, Op.MOD, Op.ABS, *_SHIFTS)
+_BYTE = 0xFF
+_FAR = 1 << 31
 
 
 def shape_doubt(
@@ -27,8 +31,7 @@ def shape_doubt(
     """Return the rule by which ``location`` is doubtful, None if there is none.
 
     ``single_expression``: DW_AT_location is an expression, not a list; ``inlined``: the parameter is that of an inlined
-    instance; ``stack_pointer``: its DWARF register number, -1 if unknown. A constant of DW_AT_const_value is ``plain``
-    and never doubtful.
+    instance; ``stack_pointer``: its DWARF register number, -1 if unknown.
     """
     if compiler != Compiler.GCC and not _is_trusted_plain(location, stack_pointer):
         return Doubt.COMPILER
@@ -36,12 +39,16 @@ def shape_doubt(
         return None
     if single_expression and inlined and location.shape == Shape.REGISTER:
         return Doubt.SINGLE_REGISTER
+    if single_expression and not inlined and location.shape in (Shape.CONSTANT, Shape.ADDRESS):
+        return Doubt.COPY_CONSTANT
     if location.frame == Frame.MEMORY:
         return Doubt.UNSTORED_SLOT
     if location.pieces and _is_mixed(location):
         return Doubt.MIXED_PIECES
     if _depends_on_width(location):
         return Doubt.WIDTH
+    if _compares_constant(location):
+        return Doubt.STALE_OPERAND
     return None
 
 
@@ -54,7 +61,9 @@ def _is_trusted_plain(location: Location, stack_pointer: int) -> bool:
         return False
     if location.shape not in (Shape.REGISTER, Shape.VALUE):
         return True
-    return location.base[0] != stack_pointer
+    number, offset = location.base
+    # Without the mask that belongs to it, a constant of 64 bits is no sum that the program makes.
+    return number != stack_pointer and -_FAR <= offset < _FAR
 
 
 def _is_mixed(location: Location) -> bool:
@@ -63,72 +72,182 @@ def _is_mixed(location: Location) -> bool:
     return Op.LOAD in operations and not operations <= {Op.LOAD, Op.CONSTANT, Op.ADDRESS}
 
 
-def _depends_on_width(location: Location) -> bool:
-    """Tell whether arithmetic that depends on width has an operand that is not known to be extended.
+def _compares_constant(location: Location) -> bool:
+    """Tell whether a constant is compared with something, and not something with a constant.
 
-    The generic type is as wide as an address, the compiler's arithmetic may have been narrower, and above a narrow
-    value a register holds anything.
+    Compilers write the constant on the right. On the left it was put in place of an operand by what gcc took its value
+    to be, which was that of an earlier assignment where the operand is a member of a structure that was split up.
     """
     nodes = location.nodes
-    if all(node.op not in _WIDTH_DEPENDENT for node in nodes):
+    return any(node.op in COMPARISONS and nodes[node.a].op == Op.CONSTANT for node in nodes)
+
+
+def _depends_on_width(location: Location) -> bool:
+    """Tell whether arithmetic may give something else in the width of an address than in the compiler's own.
+
+    The generic type is as wide as an address, the compiler's arithmetic may have been narrower, and above a narrow
+    value a register holds anything. What is the same in both widths is told from the interval of each operand.
+    Comparisons are no matter of doubt: gcc masks or shifts the operands of those that it makes in a narrow width
+    (scompare_loc_descriptor and ucompare_loc_descriptor in its dwarf2out.cc).
+    """
+    nodes = location.nodes
+    if all(node.op not in _WIDTH_DEPENDENT and node.op != Op.NOT for node in nodes):
         return False
-    proof = _Extension(nodes, location.address_size)
-    return not all(proof.fits(node) for node in nodes if node.op in _WIDTH_DEPENDENT)
+    intervals = Intervals(nodes, location.address_size)
+    return any(intervals.depends(node) for node in nodes)
 
 
-class _Extension:
-    """Which nodes are known to be the same in the whole width as in the width that the compiler computed in.
+class Interval(NamedTuple):
+    """Every number from ``low`` to ``high``."""
 
-    Memory is read in its size and zero-extended. A mask of at most 32 bits and a shift left that a shift right undoes
-    are how compilers extend a register. A type given with a register or in a conversion says the width. Sums,
-    products and complements of such values may carry into what is above, a bare register may have anything there.
+    low: int
+    high: int
+
+    def within(self, low: int, high: int) -> bool:
+        """Tell whether all of it is in ``low <= n < high``."""
+        return low <= self.low and self.high < high
+
+
+class Intervals:
+    """Where the value of each node lies, read as a signed number of the width of an address.
+
+    Registers may hold anything. Memory is zero-extended, masks and types bound what they are applied to, sums and
+    products are as large as their operands let them be; what may overflow may be anything.
     """
 
     def __init__(self, nodes: tuple[Node, ...], address_size: int) -> None:
         self.nodes = nodes
-        self.address_size = address_size
-        self.known: list[bool] = []
+        self.bits = 8 * address_size
+        # The width that is suspected: on a 64-bit machine most arithmetic is done in 32 bits.
+        self.narrow = self.bits // 2
+        self.all = Interval(-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
+        self.of: list[Interval] = []
         for node in nodes:
-            self.known.append(self._is_extended(node))
+            self.of.append(self._interval(node))
 
-    def fits(self, node: Node) -> bool:
-        """Tell whether the operands of a width-dependent operation are extended."""
-        known, left = self.known, self.nodes[node.a]
-        if node.op == Op.ABS:
-            return known[node.a]
-        if node.op in (Op.SHR, Op.SHRA):
-            return known[node.a] or (left.type is None and self._aligned(node.a) > 0)
-        if node.op in COMPARISONS and left.type is None:
-            # Values that are both shifted up to the sign bit compare as the narrow ones do.
-            shifts = {self._aligned(side) for side in (node.a, node.b) if self.nodes[side].op != Op.CONSTANT}
-            if len(shifts) == 1 and shifts != {0}:
+    def depends(self, node: Node) -> bool:
+        """Tell whether ``node`` computes what may be something else in the narrow width."""
+        op, nodes, of = node.op, self.nodes, self.of
+        if op == Op.AND:
+            return self._is_complement_of_bool(node)
+        if op not in _WIDTH_DEPENDENT:
+            return False
+        left = nodes[node.a]
+        if op in _SHIFTS and nodes[node.b].op != Op.CONSTANT and not of[node.b].within(0, self.bits):
+            # The count modulo the width is what the machine shifts by, and the compiler leaves the modulo out.
+            return True
+        if left.type is not None or op == Op.SHL:
+            return False
+        signed, half = (-(1 << self.narrow - 1), 1 << self.narrow - 1), 1 << self.narrow
+        if op == Op.ABS:
+            return not of[node.a].within(*signed)
+        if op == Op.SHR:
+            return not (of[node.a].within(0, half) or self._aligned(node.a))
+        if op == Op.SHRA:
+            return not (of[node.a].within(*signed) or self._aligned(node.a))
+        # Quotients and remainders of signed and of unsigned numbers are described alike.
+        return not (of[node.a].within(0, signed[1]) and of[node.b].within(0, signed[1]))
+
+    def _is_complement_of_bool(self, node: Node) -> bool:
+        """``~b & 0xff``: the compiler means the other bool and describes 0xfe and 0xff."""
+        for side, other in ((node.a, node.b), (node.b, node.a)):
+            mask = self.nodes[other]
+            if self.nodes[side].op == Op.NOT and mask.op == Op.CONSTANT and mask.a == _BYTE:
                 return True
-        return known[node.a] and known[node.b]
+        return False
 
     def _aligned(self, index: int) -> int:
         """Return by how many bits a node shifts a value of 1, 2 or 4 bytes up to the sign bit, 0 if it does not."""
-        node, bits = self.nodes[index], 8 * self.address_size
+        node = self.nodes[index]
         if node.op != Op.SHL or node.type is not None or self.nodes[node.b].op != Op.CONSTANT:
             return 0
         shift = self.nodes[node.b].a
-        return shift if bits - shift in (8, 16, 32) and shift > 0 else 0
+        return shift if self.bits - shift in (8, 16, 32) and shift > 0 else 0
 
-    def _is_extended(self, node: Node) -> bool:
-        op, nodes, known = node.op, self.nodes, self.known
+    def _count(self, index: int) -> int | None:
+        """Return the number that a node shifts by, None if that is not constant or moves everything out."""
+        node = self.nodes[index]
+        return node.a if node.op == Op.CONSTANT and 0 <= node.a < self.bits else None
+
+    def _clip(self, low: int, high: int) -> Interval:
+        return Interval(low, high) if self.all.low <= low and high <= self.all.high else self.all
+
+    def _interval(self, node: Node) -> Interval:
+        op, nodes = node.op, self.nodes
+        if node.type is not None:
+            if op == Op.CONVERT:
+                return self._converted(self.of[node.a], nodes[node.a].type, node.type)
+            return self._of_type(node.type)
+        if op == Op.CONSTANT:
+            value = to_signed(node.a, self.bits)
+            return Interval(value, value)
+        if op == Op.LOAD:
+            return self._clip(0, (1 << 8 * node.b) - 1)
+        if op in COMPARISONS:
+            return Interval(0, 1)
+        if op == Op.SELECT:
+            second, third = self.of[node.b], self.of[node.c]
+            return Interval(min(second.low, third.low), max(second.high, third.high))
+        if op in (Op.REGISTER, Op.ADDRESS):
+            return self.all
+        left = self.of[node.a]
         if op in (Op.CONVERT, Op.REINTERPRET):
-            sizes = [type_.size for type_ in (nodes[node.a].type, node.type) if type_ is not None]
-            return known[node.a] or any(size < self.address_size for size in sizes)
-        if node.type is not None or op in (Op.CONSTANT, Op.ADDRESS, Op.LOAD) or op in COMPARISONS:
-            return True
-        if op == Op.AND and any(
-            nodes[side].op == Op.CONSTANT and nodes[side].a <= _LOW_WORD for side in (node.a, node.b)
-        ):
-            return True
-        if op in (Op.SHR, Op.SHRA):
-            return self.fits(node)
-        if op in (Op.AND, Op.OR, Op.XOR, Op.DIV, Op.MOD):
-            return known[node.a] and known[node.b]
+            return self._converted(left, nodes[node.a].type, None)
         if op == Op.OFFSET:
-            # Turning the sign bit over is how compilers write an unsigned comparison.
-            return known[node.a] and node.b == -(1 << (8 * self.address_size - 1))
-        return op == Op.SELECT and known[node.b] and known[node.c]
+            return self._clip(left.low + node.b, left.high + node.b)
+        if op == Op.NEG:
+            return self._clip(-left.high, -left.low)
+        if op == Op.NOT:
+            return Interval(~left.high, ~left.low)
+        if op == Op.ABS:
+            return self._clip(0 if left.low < 0 < left.high else min(abs(left.low), abs(left.high)), _largest(left))
+        return self._of_binary(op, left, self.of[node.b], self._count(node.b))
+
+    def _of_binary(self, op: Op, left: Interval, right: Interval, count: int | None) -> Interval:
+        if op == Op.ADD:
+            return self._clip(left.low + right.low, left.high + right.high)
+        if op == Op.SUB:
+            return self._clip(left.low - right.high, left.high - right.low)
+        if op == Op.MUL:
+            products = [a * b for a in left for b in right]
+            return self._clip(min(products), max(products))
+        if op == Op.AND:
+            bounds = [side.high for side in (left, right) if side.low >= 0]
+            return Interval(0, min(bounds)) if bounds else self.all
+        if op in (Op.OR, Op.XOR):
+            bits = max(number.bit_length() for number in (*left, *right))
+            return self._clip(0 if left.low >= 0 and right.low >= 0 else -(1 << bits), (1 << bits) - 1)
+        if op == Op.SHL and count is not None:
+            return self._clip(left.low << count, left.high << count)
+        if op == Op.SHR and left.low >= 0:
+            return Interval(0, left.high >> (count or 0))
+        if op == Op.SHR and count:
+            return Interval(0, (1 << self.bits - count) - 1)
+        if op == Op.SHRA and count is not None:
+            return Interval(left.low >> count, left.high >> count)
+        if op == Op.SHRA:
+            return Interval(min(left.low, 0), max(left.high, 0))
+        if op == Op.DIV:
+            largest = _largest(left)
+            return self._clip(-largest if min(left.low, right.low) < 0 else 0, largest)
+        if op == Op.MOD and left.low >= 0 and right.low >= 0:
+            return Interval(0, min(left.high, right.high))
+        return self.all
+
+    def _converted(self, interval: Interval, source: BaseType | None, target: BaseType | None) -> Interval:
+        allowed = self._of_type(target)
+        if source is not None and source.is_float:
+            return allowed
+        return interval if interval.within(allowed.low, allowed.high + 1) else allowed
+
+    def _of_type(self, type_: BaseType | None) -> Interval:
+        if type_ is None:
+            return self.all
+        bits = 8 * type_.size
+        if type_.is_float or bits > self.bits:
+            return self.all
+        return self._clip(-(1 << bits - 1), (1 << bits - 1) - 1) if type_.signed else self._clip(0, (1 << bits) - 1)
+
+
+def _largest(interval: Interval) -> int:
+    return max(abs(interval.low), abs(interval.high))

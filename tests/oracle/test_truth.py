@@ -16,9 +16,10 @@ pytestmark = pytest.mark.compiled
 
 SEEDS = range(1, 15)
 RATE = 0.001
-"""Share of wrong values among those shown without doubt that gcc's descriptions leave."""
-ONE_PARAMETER = 48
-"""A single wrong parameter is wrong in many calls; a small sample may have one more than its share."""
+"""The promise: at most this share of the values that are shown without doubt is wrong.
+
+The samples are so small that a single parameter that is wrong wherever it is shown breaks it.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +39,15 @@ def test_every_program_runs_and_agrees_with_its_model(gcc: Result) -> None:
 @pytest.mark.parametrize("kind", ["inlined", "out of line"])
 def test_hardly_a_value_shown_without_doubt_is_wrong(gcc: Result, kind: str) -> None:
     _, shown, wrong, _ = availability(gcc.tally("ours"), [kind])
-    assert shown > 4000
-    assert wrong <= RATE * shown + ONE_PARAMETER
+    assert shown > 15_000
+    assert wrong <= RATE * shown
 
 
 def test_the_plain_rule_is_wrong_far_more_often(gcc: Result) -> None:
     _, shown, wrong, _ = availability(gcc.tally("ours"), ["inlined"])
     _, plain_shown, plain_wrong, _ = availability(gcc.tally("plain"), ["inlined"])
     assert plain_wrong / plain_shown > 0.02
-    assert plain_wrong / plain_shown > 10 * wrong / shown
+    assert plain_wrong / plain_shown > 20 * max(RATE, wrong / shown)
 
 
 def test_about_as_much_is_shown_as_by_the_plain_rule_and_more_with_doubts(gcc: Result) -> None:
@@ -61,7 +62,7 @@ def test_doubtful_values_are_wrong_more_often_than_the_others(gcc: Result) -> No
     tally = gcc.tally("ours")
     _, shown, wrong, doubtful = availability(tally)
     doubted = sum(n for (_, value), n in tally.wrong.items() if value.startswith("doubtful"))
-    assert doubted / doubtful > 10 * wrong / shown
+    assert doubted / doubtful > 20 * max(RATE, wrong / shown)
 
 
 def test_most_calls_hit_their_site_once(gcc: Result) -> None:
@@ -78,8 +79,9 @@ def test_link_time_optimisation() -> None:
     assert total.problems == {}
     _, shown, wrong, _ = availability(total.tally("ours", lto=True))
     _, plain_shown, plain_wrong, _ = availability(total.tally("plain", lto=True))
-    assert shown > 1000
-    assert wrong / shown < plain_wrong / plain_shown
+    assert shown > 1500
+    assert wrong <= RATE * shown
+    assert plain_wrong / plain_shown > 20 * RATE
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in detect() if tool.family == "clang"])

@@ -130,7 +130,37 @@ def test_doubts(tmp_path: Path) -> None:
     assert one(tmp_path, given("x", Expression(RDI)))[1] is Doubt.SINGLE_REGISTER
     computed = always(op("breg5", sleb(0)) + op("lit3") + op("mul") + op("stack_value"))
     assert one(tmp_path, given("x", computed), producer="clang version 19")[1] is Doubt.COMPILER
-    assert one(tmp_path, given("x", const_value=5), producer="clang version 19")[1] is None
+    assert one(tmp_path, given("x", const_value=5), producer="clang version 19")[1] is Doubt.COMPILER
+
+
+def test_parameters_of_a_site_without_entry_are_doubtful(tmp_path: Path) -> None:
+    parameters = [given("a", always(RDI)), given("b", const_value=5), given("c", Expression(RSI)), given("d")]
+    site = die("inlined_subroutine", *parameters, abstract_origin="f", low_pc=Address(0x1040), high_pc=4)
+    for producer, doubt in ((GCC, Doubt.NO_ENTRY), ("clang version 19", None)):
+        constant = doubt or Doubt.COMPILER
+        sites = sites_of(tmp_path, f("a", "b", "c", "d"), main(site), producer=producer)
+        (found,) = [site for site in sites if site.inlined]
+        a, b, c, d = found.parameters
+        assert (a.doubt, b.doubt, d.doubt) == (doubt, constant, None)
+        assert c.doubt is (Doubt.SINGLE_REGISTER if doubt else None)
+
+
+def test_constants_of_copies_are_doubtful_with_gcc(tmp_path: Path) -> None:
+    parameters = [given("x", const_value=5), given("y", always(RDI)), given("z", const_value=b"")]
+    copy = die("subprogram", *parameters, abstract_origin="f", low_pc=Address(0x1200), high_pc=0x40)
+    (site,) = [site for site in sites_of(tmp_path, f("x", "y", "z"), copy) if not site.inlined]
+    assert [parameter.doubt for parameter in site.parameters] == [Doubt.COPY_CONSTANT, None, None]
+    assert one(tmp_path, given("x", const_value=5))[1] is None
+
+
+def test_constants_that_clang_gives_one_stretch_of_several_are_doubtful(tmp_path: Path) -> None:
+    five = op("lit5") + op("stack_value")
+    several = Locations([("start_end", 0x1000, 0x1020, five), ("start_end", 0x1020, 0x1100, RDI)])
+    for producer, doubt in (("clang version 19", Doubt.COMPILER), (GCC, None)):
+        assert one(tmp_path, given("x", several), producer=producer)[1] is doubt
+        assert one(tmp_path, given("x", always(five)), producer=producer)[1] is None
+    several = Locations([("start_end", 0x1000, 0x1020, RDI), ("start_end", 0x1020, 0x1100, five)])
+    assert one(tmp_path, given("x", several), producer="clang version 19")[1] is None
 
 
 def test_constants_are_locations(tmp_path: Path) -> None:
