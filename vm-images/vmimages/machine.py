@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -38,6 +39,10 @@ TEST_REQUIREMENTS: tuple[str, ...] = ("pytest>=8",)
 
 
 @dataclass(frozen=True, slots=True)
+# Where a kernel begins to die: what follows may be longer than the end of the console that is shown.
+_DEATH = re.compile(r"Kernel panic|BUG:|Oops|sysrq: Trigger a crash")
+
+
 class MachineOptions:
     """What the guest is like.
 
@@ -234,7 +239,9 @@ class Machine:
 
     def _tail(self) -> str:
         console = self._last_console if self._stopped else self.console()
-        return "; end of its console:\n" + "\n".join(console.splitlines()[-40:])
+        lines = console.splitlines()
+        first = next((number for number, line in enumerate(lines) if _DEATH.search(line)), len(lines))
+        return "; end of its console:\n" + "\n".join(lines[min(first, max(len(lines) - 40, 0)) :][:200])
 
 
 def run_job(
