@@ -38,11 +38,11 @@ from vmimages.rootfs import root_disk
 TEST_REQUIREMENTS: tuple[str, ...] = ("pytest>=8",)
 
 
-@dataclass(frozen=True, slots=True)
 # Where a kernel begins to die: what follows may be longer than the end of the console that is shown.
 _DEATH = re.compile(r"Kernel panic|BUG:|Oops|sysrq: Trigger a crash")
 
 
+@dataclass(frozen=True, slots=True)
 class MachineOptions:
     """What the guest is like.
 
