@@ -262,10 +262,9 @@ class _Resolver:
         if first == dw.IMPLICIT_VALUE or dw.REG0 <= first < dw.BREG0 or first == dw.REGX:
             return len(self.operations) == 1
         based = dw.BREG0 <= first < dw.REGX or first in _PLAIN_STARTS or first == dw.FBREG
-        return (literal or based) and [o.opcode for o in self.operations[1:]] in (
-            [dw.STACK_VALUE],
-            [dw.PLUS_UCONST, dw.STACK_VALUE],
-        )
+        rest = [o.opcode for o in self.operations[1:]]
+        # What is added to a constant was added by the program: clang describes the parameter's next value.
+        return (rest == [dw.STACK_VALUE] and (literal or based)) or (rest == [dw.PLUS_UCONST, dw.STACK_VALUE] and based)
 
     def _pieces(self) -> Location:
         """Resolve a composite location description (DWARF 5 section 2.6.1.2)."""

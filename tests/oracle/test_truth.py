@@ -21,6 +21,9 @@ RATE = 0.001
 The samples are so small that a single parameter that is wrong wherever it is shown breaks it.
 """
 
+CLANG_RATE = 0.02
+"""No promise: what is left of clang's values, with the notice that a reassigned parameter may show its new value."""
+
 
 @pytest.fixture(scope="module")
 def gcc() -> Result:
@@ -92,6 +95,7 @@ def test_what_clang_describes_is_trusted_less(name: str) -> None:
     assert total.problems == {}
     _, shown, wrong, doubtful = availability(total.tally("ours"), ["inlined"])
     _, plain_shown, plain_wrong, _ = availability(total.tally("plain"), ["inlined"])
-    assert plain_shown > shown > 300
-    assert doubtful > 0
-    assert wrong <= plain_wrong
+    assert plain_shown > shown > 100
+    assert doubtful > shown
+    assert wrong <= CLANG_RATE * shown
+    assert plain_wrong / plain_shown > 5 * wrong / shown

@@ -163,6 +163,7 @@ def test_other_compilers_are_trusted_with_plain_shapes_only(compiler: Compiler) 
         # Literals in arithmetic stand for operands that were lost.
         value(op("lit0"), op("lit1"), op("plus")),
         value(op("lit0"), REGISTER, op("plus")),
+        value(op("lit4"), op("plus_uconst", uleb(1))),
         value(REGISTER, op("convert", uleb(S32)), op("convert", uleb(F64))),
         op("reg5") + op("piece", uleb(4)) + op("reg4") + op("piece", uleb(4)),
     ):
