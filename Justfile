@@ -20,11 +20,17 @@ default:
 # install what the product needs and build it
 setup: (apt build_packages) build
 
-# compile a small program with inlined functions and list them
+# compile a small program with inlined functions, list them, trace them live (as root, where the kernel has uprobes)
 demo: setup
     @mkdir -p .cache
     gcc -O2 -g -o .cache/demo examples/demo.c
     inlinetrace list area clamp -x .cache/demo -v
+    @if [ "$(id -u)" = 0 ] && [ -e /sys/kernel/tracing/uprobe_events ]; then \
+        echo "inlinetrace probe area clamp --args -x .cache/demo -- 3"; \
+        inlinetrace probe area clamp --args -x .cache/demo -- 3; \
+    else \
+        echo "no live trace: it needs root and tracefs with uprobes"; \
+    fi
 
 # ruff, mypy --strict
 check: build
