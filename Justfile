@@ -39,7 +39,7 @@ check: build
     mypy
 
 # everything: checks, unit tests, compiled programs, host uprobes, guests (ARGS go to pytest)
-test *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build check kernels
+test *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build check kernels tracefs
     @python -m pytest {{ ARGS }}
 
 # the quick part: unit tests only
@@ -73,6 +73,11 @@ clean *ARGS:
     find inlinetrace -name '*.so' -delete
     find inlinetrace -name '*.pyx' | sed 's/pyx$/c/' | xargs rm -f
     {{ if ARGS == "--all" { "rm -rf .venv" } else { "rm -f .venv/.built" } }}
+
+# where uprobes are defined; a fresh machine may not have it mounted
+[private]
+tracefs:
+    @grep -q " /sys/kernel/tracing tracefs " /proc/mounts || mount -t tracefs tracefs /sys/kernel/tracing
 
 # install those Debian packages that are missing
 [private]
