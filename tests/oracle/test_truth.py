@@ -90,7 +90,7 @@ def test_link_time_optimisation() -> None:
 @pytest.mark.parametrize("name", [tool.name for tool in detect() if tool.family == "clang"])
 def test_what_clang_describes_is_trusted_less(name: str) -> None:
     total = Result()
-    for seed in SEEDS[:4]:
+    for seed in SEEDS[:6]:
         total.add(measure(seed, matrix(toolchain(name), ["-O2"], [5], lto=[False])))
     assert total.problems == {}
     _, shown, wrong, doubtful = availability(total.tally("ours"), ["inlined"])
