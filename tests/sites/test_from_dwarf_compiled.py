@@ -204,5 +204,6 @@ def test_sites_of_objects_have_section_and_symbol(tmp_path: Path) -> None:
     assert where(parts) == everything
     for site in parts:
         assert site.section is not None
-        assert site.section.endswith(f".{(site.symbol or '').split('.')[0]}")
+        # gcc names the section of partly.constprop.0 after the whole symbol
+        assert site.section.removeprefix(".text.") in (site.symbol, (site.symbol or "").split(".")[0])
         assert site.section_offset == site.symbol_offset
