@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from tests.kernels import Kernel
 
-FUNCTION = "vfs_llseek"
+# pfunct stops at the first unit that has the function: one in a late unit makes it look as far as we always do.
+FUNCTION = "tcp_v4_rcv"
+EARLY_FUNCTION = "vfs_llseek"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,24 @@ def inlinetrace(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "inlinetrace", *arguments)
 
 
-def list_function(kernel: Kernel) -> Row:
-    """One function, from DWARF."""
+def _list(kernel: Kernel, function: str) -> Row:
     vmlinux = str(kernel.vmlinux)
     return Row(
-        f"list {FUNCTION}",
-        inlinetrace("list", FUNCTION, "-k", vmlinux),
-        ("pfunct", "-F", "dwarf", "-f", FUNCTION, vmlinux),
+        f"list {function}",
+        inlinetrace("list", function, "-k", vmlinux),
+        ("pfunct", "-F", "dwarf", "-f", function, vmlinux),
         limit=1.0,
     )
+
+
+def list_function(kernel: Kernel) -> Row:
+    """One function, from DWARF."""
+    return _list(kernel, FUNCTION)
+
+
+def list_early_function(kernel: Kernel) -> Row:
+    """One function that the peer finds early, and stops at."""
+    return _list(kernel, EARLY_FUNCTION)
 
 
 def list_all(kernel: Kernel) -> Row:
@@ -51,4 +62,20 @@ def list_all(kernel: Kernel) -> Row:
     )
 
 
-ROWS: tuple[Callable[[Kernel], Row], ...] = (list_function, list_all)
+def dump_raw(kernel: Kernel) -> Row:
+    """All of the BTF as text."""
+    vmlinux = str(kernel.vmlinux)
+    return Row("dump", inlinetrace("dump", vmlinux), ("bpftool", "btf", "dump", "file", vmlinux))
+
+
+def dump_name(kernel: Kernel) -> Row:
+    """One struct from the BTF."""
+    vmlinux = str(kernel.vmlinux)
+    return Row(
+        "dump --name task_struct",
+        inlinetrace("dump", vmlinux, "--name", "task_struct"),
+        ("pahole", "-F", "btf", "-C", "task_struct", vmlinux),
+    )
+
+
+ROWS: tuple[Callable[[Kernel], Row], ...] = (list_function, list_early_function, list_all, dump_raw, dump_name)
