@@ -59,7 +59,6 @@ def test_shapes_of_the_test_module() -> None:
     }
 
 
-@pytest.mark.xfail(reason="symbols of a relocatable file are looked up without their section")
 @pytest.mark.guest
 def test_sites_of_a_module_name_the_symbol_around_them() -> None:
     (row,) = listed("take_constant", "-m", str(FILE))
