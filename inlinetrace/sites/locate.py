@@ -14,6 +14,7 @@ from inlinetrace.dwarf.info import OFFSET_MASK
 from inlinetrace.errors import FormatError
 from inlinetrace.sites.doubt import shape_doubt
 from inlinetrace.sites.location import Location
+from inlinetrace.sites.nodes import Op
 from inlinetrace.sites.reasons import Compiler, Doubt, Reason, Unavailable
 from inlinetrace.sites.resolve import Context, Dependence, constant, resolve_traced
 
@@ -26,6 +27,8 @@ NO_LOCATION = (Unavailable(Reason.NO_LOCATION), None)
 NOT_LIVE = (Unavailable(Reason.NOT_LIVE), None)
 # plain numbers: the operators of an IntFlag take a hundred times as long
 _FRAME, _ENTRY, _UNIT = int(Dependence.FRAME), int(Dependence.ENTRY), int(Dependence.UNIT)
+
+_ELSEWHERE = Unavailable(Reason.UNDEFINED_SYMBOL, "the address of a symbol that another file defines")
 
 Located = tuple[Location | Unavailable, Doubt | None]
 
@@ -102,6 +105,8 @@ class Locator:
                 return again, False
         location, depends = resolve_traced(expression, self._context(spot, size))
         doubt = None
+        if isinstance(location, Location) and self._leads_elsewhere(location):
+            location = _ELSEWHERE
         if isinstance(location, Location):
             doubt = shape_doubt(
                 location,
@@ -115,6 +120,13 @@ class Locator:
         self._dependences.setdefault(key, int(depends))
         self._dependent[(key, *self._circumstances(spot, int(depends)))] = (location, doubt)
         return (location, doubt), False
+
+    def _leads_elsewhere(self, location: Location) -> bool:
+        """Whether an address in it is that of an undefined symbol, which a relocatable file has at 0 plus an addend."""
+        elf = self._dwarf.elf
+        return elf.relocatable and any(
+            node.op == Op.ADDRESS and elf.section_at(node.a) is None for node in location.nodes
+        )
 
     def _frame_base(self, spot: Spot) -> tuple[Operation, ...] | None:
         function = spot.function

@@ -28,6 +28,8 @@ class Reason(enum.Enum):
     """The expression has an operation that cannot be evaluated at a probe."""
     NO_FRAME = "no-frame-base"
     """A frame-base location, and no CFI row gives the frame at the site."""
+    UNDEFINED_SYMBOL = "undefined-symbol"
+    """The address of something that another file defines: a module's parameter that points into the kernel."""
     BAD_BOOL = "bad-bool"
     """A bool whose byte is neither 0 nor 1: the location is wrong."""
     FAULT = "fault"

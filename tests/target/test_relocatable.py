@@ -13,6 +13,8 @@ import pytest
 
 from inlinetrace.cli.render import Renderer
 from inlinetrace.elf import ElfFile
+from inlinetrace.sites.location import Location
+from inlinetrace.sites.reasons import Reason, Unavailable
 from inlinetrace.target.image import Image, open_image
 from tests.kernels import Kernel
 
@@ -184,3 +186,26 @@ def test_modules_are_listed_as_linked_programs(distribution_kernel: Kernel, name
     (stripped,) = (distribution_kernel.modules / "kernel").glob(f"{name}.ko*")
     root = distribution_kernel.vmlinux.parent.parent
     assert listing(open_image(stripped, roots=[str(root)])) == linked
+
+
+@pytest.mark.compiled
+def test_the_address_of_what_another_file_defines_is_not_shown_as_a_number(tmp_path: Path) -> None:
+    source = tmp_path / "one.c"
+    source.write_text(
+        "struct pair { long a, b; } there, here;\nlong *volatile last;\n"
+        "static inline void add(long *p) { last = p; }\n"
+        "void one(void) { add(&there.b); }\nvoid two(void) { add(&here.b); }\n"
+    )
+    assembler = subprocess.run(
+        ["gcc", "-O2", "-g", "-S", source, "-o", "-"], check=True, capture_output=True, text=True
+    ).stdout
+    # the definition goes, what refers to it stays
+    without = re.sub(r"\t\.globl\tthere\n.*?\nthere:\n\t\.zero\t16\n", "", assembler, flags=re.DOTALL)
+    assert without != assembler
+    (tmp_path / "one.s").write_text(without)
+    subprocess.run(["gcc", "-c", tmp_path / "one.s", "-o", tmp_path / "one.o"], check=True)
+    sites = open_image(tmp_path / "one.o").sites(["add"])
+    locations = {site.symbol: site.parameters[0].location for site in sites if site.inlined}
+    elsewhere = Unavailable(Reason.UNDEFINED_SYMBOL, "the address of a symbol that another file defines")
+    assert locations["one"] == elsewhere
+    assert isinstance(locations["two"], Location)
