@@ -12,6 +12,7 @@ the number of its Info above bit 44 and its offset below.
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,7 +100,7 @@ class DebugInfo:
             loclists=elf.data(".debug_loclists"),
             ranges=elf.data(".debug_ranges"),
             locations=elf.data(".debug_loc"),
-            swap=elf.little_endian != (os.sys.byteorder == "little"),  # type: ignore[attr-defined]
+            swap=elf.little_endian != (sys.byteorder == "little"),
             path=elf.path,
             section=section,
             alternate=alternate,
