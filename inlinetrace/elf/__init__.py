@@ -1,10 +1,8 @@
-"""Containers: ELF files, their sections, symbols and relocations, compressed and separate debug files.
+"""Containers: ELF files, their sections, symbols and relocations, compressed and separate debug files."""
 
-The names of this package are imported when they are first used: a command that needs one module does not pay for all.
-"""
-
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from inlinetrace._lazy import exporter
 
 if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
@@ -13,16 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ElfFile", "Machine", "Section", "Segment", "machine_for"]
 
-_HOMES = {
-    "ElfFile": "inlinetrace.elf.file",
-    "Machine": "inlinetrace.elf.machine",
-    "Section": "inlinetrace.elf.sections",
-    "Segment": "inlinetrace.elf.sections",
-    "machine_for": "inlinetrace.elf.machine",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = exporter(
+    __name__,
+    {
+        "ElfFile": "inlinetrace.elf.file",
+        "Machine": "inlinetrace.elf.machine",
+        "Section": "inlinetrace.elf.sections",
+        "Segment": "inlinetrace.elf.sections",
+        "machine_for": "inlinetrace.elf.machine",
+    },
+)
