@@ -9,6 +9,7 @@ are offsets in the section.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,14 +27,20 @@ if TYPE_CHECKING:
 class BtfImage:
     """An object with location info, read by ``reader``.
 
-    ``has_symbols`` tells whether addresses and callers are known.
+    ``kind`` is what addresses are in the sections that ``reader`` knows the place of; ``notices`` are what the opener
+    has to say.
     """
 
-    def __init__(self, path: str, reader: BtfSites, *, has_symbols: bool, relocatable: bool = False) -> None:
+    def __init__(self, path: str, reader: BtfSites, kind: AddressKind, notices: Sequence[str] = ()) -> None:
         self.path = path
         self.reader = reader
-        self.has_symbols = has_symbols
-        self._relocatable = relocatable
+        self.notices = list(notices)
+        self._kind = kind
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether addresses and callers are known."""
+        return self.reader.surroundings is not None
 
     @property
     def machine(self) -> Machine:
@@ -44,9 +51,7 @@ class BtfImage:
         """What the reader of a listing should know."""
         dialect = self.reader.btf.dialect
         found = [] if dialect is None else [f"{self.path}: location info in dialect {dialect.value}"]
-        if not self.has_symbols:
-            found.append("without a symbol table (-k, -m or -x) addresses are offsets in their section")
-        return found
+        return found + self.notices
 
     def has_function(self, pattern: str) -> bool:
         """Whether any function here has a name that matches ``pattern``."""
@@ -88,12 +93,16 @@ class BtfImage:
         return hex(address)
 
     def is_gone(self, section: str | None) -> bool:
-        """Whether ``section`` is not in memory any more: not known of a file."""
-        return False
+        """Whether ``section`` is one of the running kernel's that is not in memory (any more)."""
+        return self._kind is AddressKind.RUN_TIME and not self._knows(section)
 
     def address_kind(self, section: str | None) -> AddressKind:
-        """What the addresses of sites are."""
-        return AddressKind.LINK_TIME if self.has_symbols and not self._relocatable else AddressKind.SECTION_OFFSET
+        """What the addresses of the sites in ``section`` are."""
+        return self._kind if self._knows(section) else AddressKind.SECTION_OFFSET
+
+    def _knows(self, section: str | None) -> bool:
+        surroundings = self.reader.surroundings
+        return surroundings is not None and section in surroundings.sections
 
 
 def _sorted(sites: list[Site]) -> list[Site]:
@@ -113,17 +122,19 @@ def open_btf(
     ``bases`` are what it is split from, outermost first. ``program`` is the file with the sections and symbols.
     Raises NotFoundError for BTF without location info, FormatError for BTF that cannot be read.
     """
-    from inlinetrace.elf.file import ElfFile
-
     section = None
     if program is not None and path == program:
         section = ".BTF.inline"
     btf = load(path, bases, section=section)
     if program is None:
-        return BtfImage(path, BtfSites(btf, _this_machine(), offset_base=offset_base, module=module), has_symbols=False)
+        notice = "without a symbol table (-k, -m or -x) addresses are offsets in their section"
+        alone = BtfSites(btf, this_machine(), offset_base=offset_base, module=module)
+        return BtfImage(path, alone, AddressKind.SECTION_OFFSET, [notice])
+    from inlinetrace.elf.file import ElfFile
+
     elf = ElfFile.open(program)
     reader = BtfSites(btf, elf.machine, surroundings=ElfSurroundings(elf), offset_base=offset_base, module=module)
-    return BtfImage(path, reader, has_symbols=True, relocatable=elf.relocatable)
+    return BtfImage(path, reader, AddressKind.SECTION_OFFSET if elf.relocatable else AddressKind.LINK_TIME)
 
 
 def has_location_info(path: str) -> bool:
@@ -133,12 +144,11 @@ def has_location_info(path: str) -> bool:
     return ElfFile.open(path).section(".BTF.inline") is not None
 
 
-def _this_machine() -> Machine:
-    import platform
-
+def this_machine() -> Machine:
+    """The machine that we run on."""
     from inlinetrace.elf.machine import MACHINES
 
-    name = platform.machine()
+    name = os.uname().machine
     for machine in MACHINES.values():
         if machine.name == name or name.startswith(machine.name):
             return machine

@@ -75,7 +75,7 @@ def test_a_split_object_needs_its_base(tmp_path: Path, capsys: pytest.CaptureFix
         (["--inside", "add", "--btf", "{newest}"], 2, "-k, -m or -x"),
         (["ad", "--btf", "{newest}"], 1, "near: add"),
         (["add", "--btf", "{newest}", "--source", "dwarf"], 2, "contradict"),
-        (["add", "--source", "btf"], 2, "--source btf needs"),
+        (["add", "--source", "btf"], 1, "the running kernel has no location info here"),
         (["add", "-B", "{newest}", "-k", "{newest}"], 2, "-B"),
         (["add", "--btf", "/nonexistent"], 1, "no such file"),
     ],
