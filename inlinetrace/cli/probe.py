@@ -95,8 +95,8 @@ def _seconds(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``probe``; 0 when the trace ended as it should."""
+    from inlinetrace.probe.dwarf_types import DwarfTypes
     from inlinetrace.probe.kernel_filter import set_filters
-    from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
     from inlinetrace.target.requirements import require_kprobes, require_uprobes
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     condition = parse_condition(args.where) if args.where else None
     image = open_input(args, host)
     machine = image.debug.machine
-    types = Types(image.dwarf.dies, machine, image.debug.little_endian)
+    types = DwarfTypes(image.dwarf.dies, machine, image.debug.little_endian)
     plan = _plan(args, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)

@@ -1,7 +1,7 @@
 """Plans for a user program and for a kernel image: where their probes go and how their fixed addresses are named.
 
 >>> image = open_image("./program")
->>> types = Types(image.dwarf.dies, image.debug.machine)
+>>> types = DwarfTypes(image.dwarf.dies, image.debug.machine)
 >>> plan = plan_image(image, image.sites(["push"]), types, everything=True)
 """
 

@@ -377,14 +377,15 @@ class BtfSites:
         return _Function(
             name,
             self._declarators.text(prototype.return_type_id, ""),
-            tuple((param.name, self._type(param.type_id)) for param in params),
+            tuple((param.name, self.type_name(param.type_id)) for param in params),
             variadic,
         )
 
     def _error(self, text: str, type_id: int) -> FormatError:
         return FormatError(text, path=self.btf.path, section=self.btf.section, type_id=type_id)
 
-    def _type(self, type_id: int) -> TypeName:
+    def type_name(self, type_id: int) -> TypeName:
+        """Text, size and encoding of a type; ``die`` is its id."""
         known = self._types.get(type_id)
         if known is None:
             below = self.btf.skip(type_id)
@@ -514,7 +515,7 @@ def _encoding(below: Type) -> tuple[Encoding, bool]:
     if isinstance(below, Enum):
         return Encoding.ENUM, below.signed
     if isinstance(below, Float):
-        return Encoding.FLOAT, True
+        return Encoding.FLOAT, False
     if isinstance(below, (Composite, Array)):
         return Encoding.AGGREGATE, False
     if isinstance(below, Int):
