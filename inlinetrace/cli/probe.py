@@ -4,6 +4,8 @@
   inlinetrace probe area -x ./app -p 4242                 in a process that runs already
   inlinetrace probe 'parse_*' --args -x libfoo.so         in every process that uses a library
   inlinetrace probe push --args 'q->len,q->head->name' --where 'q->len > 8' -x ./app
+  inlinetrace probe vfs_llseek --args                     in the running kernel
+  inlinetrace probe 'xfs_trans_*' --args -m xfs           in a loaded module
   inlinetrace probe area --args -x ./app --dry-run        what would be attached, and nothing is
 
 name=? is a value that cannot be had (-v says why), ~ marks one that may be another than the one passed
@@ -15,10 +17,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
 from inlinetrace.cli.inputs import add_input_arguments, open_input
-from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UnsupportedError, UsageError
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
@@ -99,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
     from inlinetrace.probe.kernel_filter import set_filters
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
+    from inlinetrace.target.modules import is_module_file
     from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
     arguments: list[str] | None = args.program_arguments
@@ -106,8 +110,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("-- starts the program that -x names: add -x PROGRAM")
     if arguments is not None and args.pid:
         raise UsageError("-p traces a process that runs, -- starts one: one of the two")
-    if args.module:
-        raise UnsupportedError("modules cannot be traced yet: list works on them")
     host = Host()
     attaches = not args.emit and not args.dry_run
     if attaches and args.exec:
@@ -117,9 +119,11 @@ def run(args: argparse.Namespace) -> int:
         require_kprobes(host)
     condition = parse_condition(args.where) if args.where else None
     image = open_input(args, host)
+    if attaches and image.module is not None:
+        _require_loaded(host, image, from_file=is_module_file(args.module))
     machine = image.debug.machine
     types = DwarfTypes(image.dwarf.dies, machine, image.debug.little_endian)
-    plan = _plan(args, image, types, condition)
+    plan = _plan(args, host, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
@@ -127,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     return _trace(args, host, plan, image, types, condition, arguments)
 
 
-def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
+def _plan(args: argparse.Namespace, host: Host, image: Image, types: Types, condition: Condition | None) -> Plan:
     from inlinetrace.probe.target import plan_image
 
     sites = _sites(args, image)
@@ -138,6 +142,7 @@ def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condi
         sites,
         types,
         kernel=not args.exec,
+        host=host,
         references=_references(args),
         everything=args.args == "",
         hidden=condition.references if condition is not None else (),
@@ -218,7 +223,7 @@ def _trace(
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
-    if plan.kernel and image.loaded is None:
+    if plan.kernel and plan.module is None and image.loaded is None:
         check_kernel(host, image)
     program = None if plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
@@ -249,6 +254,7 @@ def _trace(
             frozenset(args.pid) if args.pid else None,
             condition,
             args.require == "all",
+            None if plan.module is None else module_watch(host, plan.module),
         )
         outcome = session.run(limits, threads=threads, child=child)
     return _end(args, outcome)
@@ -304,6 +310,35 @@ def check_kernel(host: Host, image: Image) -> None:
         )
 
 
+def _require_loaded(host: Host, image: Image, *, from_file: bool) -> None:
+    """Refuse a module that is not the one that is loaded. Its addresses are known then, if they are not hidden."""
+    from inlinetrace.target.modules import loaded_modules
+    from inlinetrace.target.running import resolve_running
+
+    if image.module not in loaded_modules(host):
+        raise NotFoundError(f"module {image.module} is not loaded: its code cannot be traced", path=image.path)
+    if from_file and image.loaded is None:
+        known = len(image.notices)
+        resolve_running(image, host)
+        for notice in image.notices[known:]:
+            _say(notice)
+
+
+def module_watch(host: Host, module: str) -> Callable[[], str | None]:
+    """Says that a module is not there any more, or is another one."""
+    from inlinetrace.target.modules import loading
+
+    first = loading(host, module)
+
+    def watch() -> str | None:
+        now = loading(host, module)
+        if now == first:
+            return None
+        return f"module {module} was {'unloaded' if now is None else 'loaded again'}: the trace ends"
+
+    return watch
+
+
 def _say(text: str) -> None:
     print(f"inlinetrace: {text}", file=sys.stderr)
 
@@ -333,6 +368,8 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if args.summary:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
             print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+    if outcome.gone is not None:
+        _say(outcome.gone)
     if outcome.lost:
         _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:

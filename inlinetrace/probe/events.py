@@ -61,10 +61,11 @@ class Decoder:
         self._types = types
         self._commands: dict[Field, str] = {}
         self._addresses: dict[int, int] = {}
+        self._moved = {probe.number: probe.moved for probe in plan.probes if probe.moved is not None}
         self._hits: dict[int, tuple[_LogicalHit, ...]] = {}
         for probe in plan.probes:
             index = {argument: number for number, argument in enumerate(probe.arguments)}
-            self._addresses[probe.number] = probe.address
+            self._addresses[probe.number] = probe.address + probe.shift
             self._hits[probe.number] = tuple(
                 _LogicalHit(
                     hit.site,
@@ -75,12 +76,14 @@ class Decoder:
             )
 
     def hits(self, record: Record) -> list[Hit]:
-        """The hits of one record; none if it is of no probe of the plan."""
+        """The hits of one record; none if it is of no probe of the plan, or of a module that was loaded elsewhere."""
         time, cpu, thread, number, address, fields = record
         logical = self._hits.get(number)
         if logical is None:
             return []
         bias = address - self._addresses[number]
+        if self._moved and self._moved.get(number, bias) != bias:
+            return []
         raw = fields[-1]
         name = self._commands.get(raw)
         if name is None:

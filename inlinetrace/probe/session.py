@@ -39,18 +39,25 @@ _FORGET_AFTER = 5.0
 
 @dataclass(slots=True)
 class Limits:
-    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all."""
+    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all.
+
+    ``watch`` is asked again and again whether what is traced is still there; what it says ends the trace.
+    """
 
     count: int | None = None
     seconds: float | None = None
     processes: frozenset[int] | None = None
     condition: Condition | None = None
     require_all: bool = False
+    watch: Callable[[], str | None] | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a trace. ``hits`` counts what was shown by function, symbol and place; ``left`` was not removed."""
+    """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
+
+    ``gone`` says why what was traced is not there any more.
+    """
 
     refused: list[Refused] = field(default_factory=list)
     records: int = 0
@@ -59,6 +66,7 @@ class Outcome:
     unrecorded: int = 0
     left: list[str] = field(default_factory=list)
     signal: int | None = None
+    gone: str | None = None
     by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     attach_seconds: float = 0.0
     detach_seconds: float = 0.0
@@ -181,6 +189,9 @@ class Session:
         while True:
             ending = bool(signals) or (child is not None and child.ended())
             ending = ending or (limits.seconds is not None and time.monotonic() - begin >= limits.seconds)
+            if limits.watch is not None:
+                self.outcome.gone = limits.watch()
+                ending = ending or self.outcome.gone is not None
             if ending:
                 break
             if self._batch(limits, False):

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from inlinetrace.errors import NotFoundError
 from inlinetrace.probe.fetch import Place
+from inlinetrace.probe.placement import KernelPlacement, ModulePlacement, settle
 from inlinetrace.probe.plan import Plan, make_plan
 from inlinetrace.probe.refusals import kernel_check, program_check
 
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.types import Types
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
-
-ANCHOR = "_stext"
-"""The symbol that addresses in a kernel are counted from: it needs neither kallsyms nor the KASLR offset."""
 
 
 def plan_image(
@@ -32,6 +30,7 @@ def plan_image(
     types: Types,
     *,
     kernel: bool = False,
+    host: Host | None = None,
     references: Sequence[Reference] = (),
     everything: bool = False,
     hidden: Sequence[Reference] = (),
@@ -39,35 +38,47 @@ def plan_image(
     doubtful: bool = False,
     maximum_probes: int | None = None,
 ) -> Plan:
-    """Plan uprobes in a program, or kprobes in the kernel that ``image`` is the file of; see make_plan."""
-    program = image.program
-    anchor = _anchor(image) if kernel else 0
-    # Probes are placed relative to the anchor, whether the run-time addresses are known or hidden.
-    bias = image.load_bias or 0
-    if bias:
-        sites = (site._replace(address=site.address - bias) for site in sites)
+    """Plan uprobes in a program, or kprobes in the kernel or module that ``image`` is the file of; see make_plan.
+
+    ``host`` is the machine that runs the kernel: its own blacklist is looked at.
+    """
+    if not kernel:
+        program = image.program
+        return make_plan(
+            sites,
+            references,
+            target=os.path.abspath(program.path),
+            kernel=False,
+            types=types,
+            place=_program_place(image),
+            offset=program.file_offset,
+            check=program_check(image),
+            strings=strings,
+            doubtful=doubtful,
+            everything=everything,
+            hidden=hidden,
+            maximum_probes=maximum_probes,
+        )
+    placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
     return make_plan(
-        sites,
+        [settle(placement.in_file(site), placement) for site in sites],
         references,
-        target=ANCHOR if kernel else os.path.abspath(program.path),
-        kernel=kernel,
+        target=placement.target,
+        kernel=True,
         types=types,
-        place=_kernel_place(image, anchor) if kernel else _program_place(image),
-        offset=(lambda address: address - anchor) if kernel else program.file_offset,
-        check=kernel_check(image) if kernel else program_check(image),
+        place=placement.place,
+        offset=placement.offset,
+        check=kernel_check(image, host),
+        anchor=placement.anchor,
+        shift=placement.shift,
+        moved=placement.moved,
+        module=image.module,
         strings=strings,
         doubtful=doubtful,
         everything=everything,
         hidden=hidden,
         maximum_probes=maximum_probes,
     )
-
-
-def _anchor(image: Image) -> int:
-    for symbol in image.debug.symbols().functions():
-        if symbol.name == ANCHOR:
-            return symbol.address
-    raise NotFoundError(f"no symbol {ANCHOR}: this is no kernel image", path=image.path)
 
 
 def _program_place(image: Image) -> Callable[[Site], Place]:
@@ -81,11 +92,3 @@ def _program_place(image: Image) -> Callable[[Site], Place]:
         return Place(image.debug.machine, fixed)
 
     return place
-
-
-def _kernel_place(image: Image, anchor: int) -> Callable[[Site], Place]:
-    def fixed(address: int, relocated: bool) -> str:
-        return f"@{ANCHOR}{address - anchor:+d}" if relocated else f"@{address:#x}"
-
-    place = Place(image.debug.machine, fixed)
-    return lambda site: place
