@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
-    from inlinetrace.target.listing import Listed
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +72,7 @@ def add_btf_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_listing(args: argparse.Namespace, host: Host | None = None) -> Listed:
+def open_listing(args: argparse.Namespace, host: Host | None = None) -> Image | BtfImage:
     """Open what the options name: location info in BTF, else as open_input does.
 
     For the running kernel and its modules BTF goes first, for files DWARF; ``--source`` says otherwise.

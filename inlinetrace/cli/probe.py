@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from inlinetrace.cli.inputs import add_input_arguments, open_input
+from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``probe``."""
     parser.add_argument("functions", nargs="+", metavar="FUNC", help="function names or shell globs")
     add_input_arguments(parser)
+    add_btf_arguments(parser)
     values = parser.add_argument_group("values")
     values.add_argument(
         "--args",
@@ -98,7 +100,6 @@ def _seconds(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``probe``; 0 when the trace ended as it should."""
-    from inlinetrace.probe.dwarf_types import DwarfTypes
     from inlinetrace.probe.kernel_filter import set_filters
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
@@ -118,27 +119,57 @@ def run(args: argparse.Namespace) -> int:
     elif attaches:
         require_kprobes(host)
     condition = parse_condition(args.where) if args.where else None
-    image = open_input(args, host)
-    if attaches and image.module is not None:
+    listed = open_listing(args, host)
+    image = _code_image(listed)
+    if attaches and image is not None and image.module is not None:
         _require_loaded(host, image, from_file=is_module_file(args.module))
-    machine = image.debug.machine
-    types = DwarfTypes(image.dwarf.dies, machine, image.debug.little_endian)
-    plan = _plan(args, host, image, types, condition)
+    types = types_of(listed)
+    plan = _plan(args, host, listed, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
-        return _print(args, plan, image, types)
+        return _print(args, plan, listed, types)
     return _trace(args, host, plan, image, types, condition, arguments)
 
 
-def _plan(args: argparse.Namespace, host: Host, image: Image, types: Types, condition: Condition | None) -> Plan:
+def _code_image(listed: Image | BtfImage) -> Image | None:
+    """The file that probes go into; None if the running kernel is known by its location info alone."""
+    from inlinetrace.target.image import Image, make_image
+
+    if isinstance(listed, Image):
+        return listed
+    program = listed.program
+    return None if program is None else make_image(program, program, module=listed.reader.module)
+
+
+def types_of(listed: Image | BtfImage) -> Types:
+    """The types that the sites of an input refer to."""
+    from inlinetrace.target.image import Image
+
+    if isinstance(listed, Image):
+        from inlinetrace.probe.dwarf_types import DwarfTypes
+
+        return DwarfTypes(listed.dwarf.dies, listed.machine, listed.debug.little_endian)
+    from inlinetrace.probe.btf_types import BtfTypes
+
+    return BtfTypes(listed.reader)
+
+
+def _plan(
+    args: argparse.Namespace,
+    host: Host,
+    listed: Image | BtfImage,
+    image: Image | None,
+    types: Types,
+    condition: Condition | None,
+) -> Plan:
     from inlinetrace.probe.target import plan_image
 
-    sites = _sites(args, image)
+    sites = _sites(args, listed)
     if condition is not None:
         condition.settle({parameter.name for site in sites for parameter in site.parameters})
     return plan_image(
-        image,
+        listed if image is None else image,
         sites,
         types,
         kernel=not args.exec,
@@ -152,13 +183,13 @@ def _plan(args: argparse.Namespace, host: Host, image: Image, types: Types, cond
     )
 
 
-def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
+def _sites(args: argparse.Namespace, image: Image | BtfImage) -> list[Site]:
     missing = [pattern for pattern in args.functions if pattern != "*" and not image.has_function(pattern)]
     if missing:
         raise NotFoundError(f"no function {missing[0]}", path=image.path)
     sites = [
         site
-        for site in image.sites(args.functions)
+        for site in image.listing(args.functions).sites()
         if Mark.TRANSPARENT not in site.marks and (site.inlined or not args.inline_only)
     ]
     if not sites:
@@ -167,7 +198,7 @@ def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
     return sites
 
 
-def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> int:
+def _print(args: argparse.Namespace, plan: Plan, image: Image | BtfImage, types: Types) -> int:
     from inlinetrace.probe import emit
 
     if args.emit == "tracefs":
@@ -175,7 +206,7 @@ def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> 
     elif args.emit == "perf":
         lines = emit.perf_script(plan)
     elif args.emit == "bpftrace":
-        lines = emit.bpftrace_program(plan, image.debug.machine, types)
+        lines = emit.bpftrace_program(plan, image.machine, types)
     else:
         lines = emit.plan_json(plan) if args.json else emit.plan_text(plan)
     with _output(args) as file:
@@ -211,7 +242,7 @@ def _trace(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
-    image: Image,
+    image: Image | None,
     types: Types,
     condition: Condition | None,
     arguments: list[str] | None,
@@ -223,9 +254,9 @@ def _trace(
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
-    if plan.kernel and plan.module is None and image.loaded is None:
+    if plan.kernel and plan.module is None and image is not None and image.loaded is None:
         check_kernel(host, image)
-    program = None if plan.kernel else _open_program(plan.target, image)
+    program = None if image is None or plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
     if condition is not None and args.args != "":

@@ -20,6 +20,7 @@ from inlinetrace.target.listing import Listing
 from inlinetrace.target.loaded import AddressKind
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
     from inlinetrace.sites.model import Site
 
@@ -28,12 +29,20 @@ class BtfImage:
     """An object with location info, read by ``reader``.
 
     ``kind`` is what addresses are in the sections that ``reader`` knows the place of; ``notices`` are what the opener
-    has to say.
+    has to say; ``program`` is the file with the sections and symbols.
     """
 
-    def __init__(self, path: str, reader: BtfSites, kind: AddressKind, notices: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        reader: BtfSites,
+        kind: AddressKind,
+        notices: Sequence[str] = (),
+        program: ElfFile | None = None,
+    ) -> None:
         self.path = path
         self.reader = reader
+        self.program = program
         self.notices = list(notices)
         self._kind = kind
 
@@ -134,7 +143,8 @@ def open_btf(
 
     elf = ElfFile.open(program)
     reader = BtfSites(btf, elf.machine, surroundings=ElfSurroundings(elf), offset_base=offset_base, module=module)
-    return BtfImage(path, reader, AddressKind.SECTION_OFFSET if elf.relocatable else AddressKind.LINK_TIME)
+    kind = AddressKind.SECTION_OFFSET if elf.relocatable else AddressKind.LINK_TIME
+    return BtfImage(path, reader, kind, program=elf)
 
 
 def has_location_info(path: str) -> bool:

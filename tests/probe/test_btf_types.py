@@ -16,9 +16,15 @@ from inlinetrace.btf.reader import Btf
 from inlinetrace.elf.machine import X86_64
 from inlinetrace.probe.btf_types import BtfTypes
 from inlinetrace.probe.dwarf_types import DwarfTypes
+from inlinetrace.probe.plan import Refusal, definition
+from inlinetrace.probe.target import plan_image
 from inlinetrace.probe.types import Types
 from inlinetrace.sites.from_btf import BtfSites
 from inlinetrace.target import open_image
+from inlinetrace.target.running_btf import open_running_btf
+from tests.btf import examples
+from tests.target.machine import Machine
+from tests.target.test_running_btf import KERNEL_SYMBOLS, STEXT
 
 Compiler = Callable[..., Path]
 
@@ -94,3 +100,21 @@ def test_the_same_as_from_dwarf(compiler: Compiler, version: int) -> None:
     for field in ("number", "low", "below", "missing"):
         ours, theirs = from_btf.member(in_btf, field), from_dwarf.member(in_dwarf, field)
         assert (ours and ours[:3]) == (theirs and theirs[:3])
+
+
+def test_probes_of_a_kernel_that_has_its_own_location_info(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.kernel(stext=STEXT)
+    machine.write("/proc/kallsyms", KERNEL_SYMBOLS)
+    machine.write("/sys/kernel/btf/vmlinux", examples.SPLIT_MAIN)
+    machine.write("/sys/kernel/btf/vmlinux.inline", examples.SPLIT_INLINE)
+    blacklisted = f"0x{STEXT + 0x28:x}-0x{STEXT + 0x38:x}\thelper\n"
+    machine.write("/sys/kernel/debug/kprobes/blacklist", blacklisted)
+    image = open_running_btf(machine.host)
+    plan = plan_image(
+        image, image.listing(["*"]).sites(), BtfTypes(image.reader), kernel=True, host=machine.host, everything=True
+    )
+    lines = [definition(plan, event, probe, "group") for event in plan.events for probe in event.probes]
+    assert [line.split()[1] for line in lines] == ["_stext+0x10", "_stext+0x80"]
+    assert "a0=%di:" in lines[0]
+    assert [(refused.site.function, refused.refusal) for refused in plan.refused] == [("helper", Refusal.BLACKLIST)]
