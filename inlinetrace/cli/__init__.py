@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError
 
 COMMANDS = ("list", "dump", "probe", "clean")
@@ -87,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(result)
     except InlineTraceError as error:
-        print(f"inlinetrace: {error}", file=sys.stderr)
+        print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read the output has seen enough; the interpreter must not complain when it flushes.

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def open_listing(args: argparse.Namespace, host: Host | None = None) -> Image | 
                 raise
         image = _open_btf(args, path)
     for warning in image.warnings():
-        print(f"inlinetrace: {warning}", file=sys.stderr)
+        print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
     return image
 
 
@@ -146,7 +147,7 @@ def _open_running_btf(args: argparse.Namespace, host: Host | None) -> BtfImage |
     except NotFoundError as error:
         if args.source == "btf":
             raise
-        print(f"inlinetrace: {error}; looking for DWARF", file=sys.stderr)
+        print(f"inlinetrace: {visible(str(error))}; looking for DWARF", file=sys.stderr)
         return None
 
 
@@ -190,12 +191,12 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
         for attempt in image.tried:
             report(attempt)
     for warning in image.warnings():
-        print(f"inlinetrace: {warning}", file=sys.stderr)
+        print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
     return image
 
 
 def _show(attempt: Attempt) -> None:
-    print(f"inlinetrace: {attempt.path}: {attempt.outcome}", file=sys.stderr)
+    print(f"inlinetrace: {visible(attempt.path)}: {attempt.outcome}", file=sys.stderr)
 
 
 class Progress:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
@@ -266,7 +267,7 @@ def _trace(
     backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
     child = None
     with _output(args) as file:
-        render = output.json if args.json else output.line
+        render = output.json if args.json else lambda hit, process: visible(output.line(hit, process))
         session = Session(
             host,
             plan,
@@ -371,7 +372,7 @@ def module_watch(host: Host, module: str) -> Callable[[], str | None]:
 
 
 def _say(text: str) -> None:
-    print(f"inlinetrace: {text}", file=sys.stderr)
+    print(f"inlinetrace: {visible(text)}", file=sys.stderr)
 
 
 def _say_refused(refused: list[Refused], total: int) -> None:

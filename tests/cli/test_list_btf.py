@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from inlinetrace.btf._types import InlineSite
+from inlinetrace.btf.builder import Builder
 from inlinetrace.cli import run
 from tests.btf import examples
 from tests.elf.elfwriter import Code, Sym, elf_file
@@ -87,3 +89,15 @@ def test_mistakes_are_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err.splitlines()[-1]
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = Builder()
+    function = builder.add_func("evil\x1b[2J", builder.add_func_proto(0, []))
+    builder.add_locsec(".text", [InlineSite(function, builder.add_loc_proto([]), 0x40)])
+    path = tmp_path / "vmlinux.inline"
+    path.write_bytes(builder.to_bytes())
+    assert run(["list", "*", "--btf", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert r"evil\x1b[2J" in out
+    assert "\x1b" not in out + err
