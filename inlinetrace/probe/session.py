@@ -24,10 +24,10 @@ from inlinetrace.probe.plan import Refused
 if TYPE_CHECKING:
     from types import FrameType
 
+    from inlinetrace.probe.backend import Backend, Totals
     from inlinetrace.probe.child import Child
     from inlinetrace.probe.events import Decoder, Hit
     from inlinetrace.probe.plan import Plan
-    from inlinetrace.probe.tracefs import TracefsBackend
     from inlinetrace.probe.where import Condition
     from inlinetrace.target.host import Host
 
@@ -50,7 +50,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a trace. ``hits`` counts what was shown by function, symbol and place; ``left`` was not removed."""
+    """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
+
+    ``totals`` is what the kernel counted, where it did not pass on hits.
+    """
 
     refused: list[Refused] = field(default_factory=list)
     records: int = 0
@@ -59,6 +62,7 @@ class Outcome:
     unrecorded: int = 0
     left: list[str] = field(default_factory=list)
     signal: int | None = None
+    totals: Totals | None = None
     by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     attach_seconds: float = 0.0
     detach_seconds: float = 0.0
@@ -123,7 +127,7 @@ class Session:
         self,
         host: Host,
         plan: Plan,
-        backend: TracefsBackend,
+        backend: Backend,
         decoder: Decoder,
         emit: Callable[[Hit, int | None], None],
         flush: Callable[[], None],
@@ -156,8 +160,7 @@ class Session:
                 if child is not None:
                     child.start()
                 self._loop(limits, child, signals)
-                filtered = any(event.filter is not None for event in self._plan.events)
-                self._account(threads is None and limits.processes is None and not filtered)
+                self._account(threads is None and limits.processes is None and not self._backend.filtered)
             finally:
                 started = time.monotonic()
                 outcome.left = self._backend.detach()
@@ -227,6 +230,9 @@ class Session:
         """What the kernel counted and we did not see."""
         outcome = self.outcome
         self._backend.disable()
+        outcome.totals = self._backend.totals()
+        if outcome.totals is not None:
+            outcome.records = outcome.shown = sum(outcome.totals.hits.values())
         outcome.lost = self._backend.lost()
         hits = self._backend.hits() if everything else None
         if hits is not None:

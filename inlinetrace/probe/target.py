@@ -38,8 +38,12 @@ def plan_image(
     strings: bool = False,
     doubtful: bool = False,
     maximum_probes: int | None = None,
+    guarded: bool = True,
 ) -> Plan:
-    """Plan uprobes in a program, or kprobes in the kernel that ``image`` is the file of; see make_plan."""
+    """Plan uprobes in a program, or kprobes in the kernel that ``image`` is the file of; see make_plan.
+
+    ``guarded``: reads of memory have to be proved (tracefs), see Place.
+    """
     program = image.program
     anchor = _anchor(image) if kernel else 0
     # Probes are placed relative to the anchor, whether the run-time addresses are known or hidden.
@@ -52,7 +56,7 @@ def plan_image(
         target=ANCHOR if kernel else os.path.abspath(program.path),
         kernel=kernel,
         types=types,
-        place=_kernel_place(image, anchor) if kernel else _program_place(image),
+        place=_kernel_place(image, anchor, guarded) if kernel else _program_place(image, guarded),
         offset=(lambda address: address - anchor) if kernel else program.file_offset,
         check=kernel_check(image) if kernel else program_check(image),
         strings=strings,
@@ -70,7 +74,7 @@ def _anchor(image: Image) -> int:
     raise NotFoundError(f"no symbol {ANCHOR}: this is no kernel image", path=image.path)
 
 
-def _program_place(image: Image) -> Callable[[Site], Place]:
+def _program_place(image: Image, guarded: bool) -> Callable[[Site], Place]:
     def place(site: Site) -> Place:
         offset = image.program.file_offset(site.address) or 0
 
@@ -78,14 +82,14 @@ def _program_place(image: Image) -> Callable[[Site], Place]:
             # The kernel adds an offset in the file to where the site's own mapping starts: any distance will do.
             return f"@+{offset + address - site.address}" if relocated else f"@{address:#x}"
 
-        return Place(image.debug.machine, fixed)
+        return Place(image.debug.machine, fixed, guarded)
 
     return place
 
 
-def _kernel_place(image: Image, anchor: int) -> Callable[[Site], Place]:
+def _kernel_place(image: Image, anchor: int, guarded: bool) -> Callable[[Site], Place]:
     def fixed(address: int, relocated: bool) -> str:
         return f"@{ANCHOR}{address - anchor:+d}" if relocated else f"@{address:#x}"
 
-    place = Place(image.debug.machine, fixed)
+    place = Place(image.debug.machine, fixed, guarded)
     return lambda site: place
