@@ -232,9 +232,20 @@ class Session:
         self._backend.disable()
         outcome.totals = self._backend.totals()
         if outcome.totals is not None:
-            outcome.records = outcome.shown = sum(outcome.totals.hits.values())
+            self._count(outcome.totals)
         outcome.lost = self._backend.lost()
         hits = self._backend.hits() if everything else None
         if hits is not None:
             # with --count some records are left unread
             outcome.unrecorded = max(0, hits - outcome.records - outcome.lost - self._backend.unread())
+
+    def _count(self, totals: Totals) -> None:
+        """What the kernel has counted, as if it had been shown."""
+        outcome = self.outcome
+        for probe in self._plan.probes:
+            hits = totals.hits.get(probe.number, 0)
+            outcome.records += hits
+            for logical in probe.hits if hits else ():
+                site = logical.site
+                outcome.shown += hits
+                outcome.by_site[site.function, site.symbol or "", site.address] += hits
