@@ -290,10 +290,18 @@ def _arguments(hits: Sequence[LogicalHit]) -> tuple[Argument, ...]:
     return tuple(sorted(found, key=lambda argument: (argument.type == "string", argument.type)))
 
 
-def definition(plan: Plan, event: Event, probe: Probe, group: str, target: str | None = None) -> str:
-    """The line that defines a probe in ``uprobe_events`` or ``kprobe_events``, without the newline."""
+def definition(
+    plan: Plan, event: Event, probe: Probe, group: str, target: str | None = None, *, fetches: bool = True
+) -> str:
+    """The line that defines a probe in ``uprobe_events`` or ``kprobe_events``, without the newline.
+
+    Without ``fetches`` the event has nothing but the probe's number, which keeps the kernel from taking two probes of
+    one event for the same.
+    """
     where = target or probe.anchor or plan.target
     place = f"{where}+{probe.offset:#x}" if plan.kernel else f"{where}:{probe.offset:#x}"
     words = [f"p:{group}/{event.name} {place} {NUMBER}=\\{probe.number}:u32"]
+    if not fetches:
+        return words[0]
     words += [f"a{number}={argument.text}:{argument.type}" for number, argument in enumerate(probe.arguments)]
     return " ".join([*words, f"{COMMAND}=$comm:string"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inlinetrace.probe.fetch import Place
@@ -38,12 +39,14 @@ def plan_image(
     strings: bool = False,
     doubtful: bool = False,
     maximum_probes: int | None = None,
+    guarded: bool = True,
 ) -> Plan:
     """Plan uprobes in a program, or kprobes in the kernel or module that ``image`` is the file of; see make_plan.
 
     A BtfImage stands for what runs and has location info, but no file.
 
-    ``host`` is the machine that runs the kernel: its own blacklist is looked at.
+    ``host`` is the machine that runs the kernel: its own blacklist is looked at. ``guarded``: reads of memory have to be
+    proved (tracefs), see Place.
     """
     if not kernel:
         assert not isinstance(image, BtfImage)
@@ -54,7 +57,7 @@ def plan_image(
             target=os.path.abspath(program.path),
             kernel=False,
             types=types,
-            place=_program_place(image),
+            place=_program_place(image, guarded),
             offset=program.file_offset,
             check=program_check(image),
             strings=strings,
@@ -69,13 +72,17 @@ def plan_image(
     else:
         placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
         check, module = kernel_check(image, host), image.module
+
+    def place(site: Site) -> Place:
+        return replace(placement.place(site), guarded=guarded)
+
     return make_plan(
         [settle(placement.in_file(site), placement) for site in sites],
         references,
         target=placement.target,
         kernel=True,
         types=types,
-        place=placement.place,
+        place=place,
         offset=placement.offset,
         check=check,
         anchor=placement.anchor,
@@ -90,7 +97,7 @@ def plan_image(
     )
 
 
-def _program_place(image: Image) -> Callable[[Site], Place]:
+def _program_place(image: Image, guarded: bool) -> Callable[[Site], Place]:
     def place(site: Site) -> Place:
         offset = image.program.file_offset(site.address) or 0
 
@@ -98,6 +105,6 @@ def _program_place(image: Image) -> Callable[[Site], Place]:
             # The kernel adds an offset in the file to where the site's own mapping starts: any distance will do.
             return f"@+{offset + address - site.address}" if relocated else f"@{address:#x}"
 
-        return Place(image.debug.machine, fixed)
+        return Place(image.debug.machine, fixed, guarded)
 
     return place
