@@ -294,8 +294,8 @@ cdef int references(Dedup* d) noexcept nogil:
     return 0
 
 
-cdef uint64_t number_anew(Dedup* d) noexcept nogil:
-    """Fill ``hypothesis`` with the new ids; returns the words of the types that stay."""
+cdef uint64_t number_anew(Dedup* d, uint32_t* count) noexcept nogil:
+    """Fill ``hypothesis`` with the new ids; returns the words of the types that stay, and in ``count`` how many do."""
     cdef uint32_t type_id, next_id = d.start_id
     cdef uint64_t length = 0
     for type_id in range(d.start_id):
@@ -305,7 +305,9 @@ cdef uint64_t number_anew(Dedup* d) noexcept nogil:
             d.hypothesis[type_id] = next_id
             next_id += 1
             length += d.at[type_id + 1] - d.at[type_id]
-    for type_id in range(d.start_id, d.end_id):
+    count[0] = next_id - d.start_id
+    # declarations of the base, too, can stand for a definition of this object
+    for type_id in range(1, d.end_id):
         if d.map[type_id] != type_id:
             d.hypothesis[type_id] = d.hypothesis[resolved(d, type_id)]
     return length
@@ -396,7 +398,7 @@ def run(Index index, bint typedef_graphs, bint deep_identity, uint64_t seed, uin
     cdef list chain = []
     cdef Index layer = index
     cdef uint64_t total = 3, first = 3, length
-    cdef uint32_t i
+    cdef uint32_t i, count = 0
     cdef int status
     cdef bytearray types, ids
     cdef uint8_t* out
@@ -438,14 +440,14 @@ def run(Index index, bint typedef_graphs, bint deep_identity, uint64_t seed, uin
             status = passes(&d)
         if status < 0:
             raise error_of(&d)
-        length = number_anew(&d)
+        length = number_anew(&d, &count)
         types = bytearray(4 * length)
         ids = bytearray(4 * <uint64_t>(d.end_id - d.start_id))
         out = <uint8_t*>PyByteArray_AS_STRING(types)
         new_ids = <uint32_t*>PyByteArray_AS_STRING(ids)
         with nogil:
             write(&d, out, new_ids)
-        return types, strings, ids, d.steps
+        return types, strings, ids, count
     finally:
         free(d.words)
         free(d.at)

@@ -11,8 +11,8 @@ cycles included; declarations become the definition that they stand for. The typ
 that is split from one loses what the base has. VARs, DATASECs and LOCSECs always stay; LOC_PARAMs and LOC_PROTOs are
 deduplicated as other types are.
 
-The algorithm and its peculiarities are libbpf's (tools/lib/bpf/btf.c), the order in which it tries candidates included;
-``Rules`` names its two forms. Where libbpf's newest form has a fault, the result is the right one: docs/btf.md lists it.
+The algorithm and its peculiarities are libbpf's (tools/lib/bpf/btf.c), with the order in which it tries candidates;
+``Rules`` names its two forms. Where libbpf's newest form has a fault the result is the right one: docs/btf.md lists it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,14 @@ class Rules(enum.Enum):
 
 
 class Deduplicated(NamedTuple):
-    """``data`` is the object; ``ids`` has for each type that the input stored its new id, which may be the base's."""
+    """``data`` is the object, ``kept`` how many types it stores; ``ids`` has for each type that the input stored its
+    new id, which may be the base's; ``start_id`` is the id of the first of them.
+    """
 
     data: bytes
     ids: array[int]
     start_id: int
+    kept: int
 
     def new_id(self, type_id: int) -> int:
         """The new id of a type of the input or its bases. Errors: IndexError."""
@@ -71,7 +74,7 @@ def dedup(btf: Btf, *, rules: Rules = Rules.NEWEST) -> Deduplicated:
     newest = rules is Rules.NEWEST
     limit = _STEPS + _STEPS_PER_WORD * sum(layer.header.type_len // 4 for layer in btf.chain)
     try:
-        types, strings, ids, _ = run(btf.index, newest, newest, int.from_bytes(os.urandom(8), "little"), limit)
+        types, strings, ids, kept = run(btf.index, newest, newest, int.from_bytes(os.urandom(8), "little"), limit)
     except InlineTraceError as error:
         error.path, error.section = btf.path, btf.section
         if error.type_id is not None:
@@ -83,4 +86,4 @@ def dedup(btf: Btf, *, rules: Rules = Rules.NEWEST) -> Deduplicated:
     struct.pack_into(order + "4I", head, 8, 0, len(types), len(types) + len(layout), len(strings))
     if header.length >= LAYOUT_HEADER:
         struct.pack_into(order + "2I", head, 24, len(types) if layout else 0, len(layout))
-    return Deduplicated(b"".join((head, types, layout, strings)), array("I", bytes(ids)), btf.start_id)
+    return Deduplicated(b"".join((head, types, layout, strings)), array("I", bytes(ids)), btf.start_id, kept)
