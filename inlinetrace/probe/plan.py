@@ -48,6 +48,8 @@ class Refusal(enum.Enum):
     """It is not certain that an instruction begins here: a probe inside of one would change the program."""
     INSTRUCTION = "instruction"
     """The kernel does not probe this instruction."""
+    BUG = "bug"
+    """The trap of a BUG or WARN."""
     NO_FILE_OFFSET = "no-file-offset"
     """The address is not in the file."""
     INIT = "init"
