@@ -3,7 +3,10 @@
 ::
 
     with Load(tmp_path) as load:
-        ...
+        with load.aside():              # it goes on, but leaves most of one processor to us, and the others idle
+            ...
+        with load.paused():
+            ...
         load.wait_for_rounds()          # every kind of work was done once more, from beginning to end
 
 ``python3 -m tests.guest.load KIND COUNTER`` is one of these processes; it counts its rounds in the file COUNTER.
@@ -22,17 +25,22 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 KINDS = ("files", "network", "processes")
 
 _COUNTER = struct.Struct("<Q")
+_NICENESS = 19
 
 
 class Load:
-    """The three workers, running inside of the block. ``directory`` holds their counters and, for files, their work."""
+    """The three workers, running inside of the block. ``directory`` holds their counters and, for files, their work.
+
+    They are nicer than the tests: an emulated processor is slow.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -48,6 +56,7 @@ class Load:
                     stdin=subprocess.DEVNULL,
                 )
             )
+            os.setpriority(os.PRIO_PROCESS, self._workers[-1].pid, _NICENESS)
         return self
 
     def __exit__(
@@ -74,6 +83,44 @@ class Load:
             assert not ended, f"the work on {ended} has ended by itself"
             assert time.monotonic() < deadline, f"the work stands still: {done}, wanted are {wanted}"
             time.sleep(0.02)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Keep the workers and this thread on one processor inside of the block.
+
+        Where all emulated processors take turns, each interrupt from one to another that is at work waits for its turn
+        to end, a tenth of a second; patching code needs several for each probe.
+        """
+        for pid in (0, *(worker.pid for worker in self._workers)):
+            os.sched_setaffinity(pid, {0})
+        try:
+            yield
+        finally:
+            everywhere = set(range(os.cpu_count() or 1))
+            for pid in (0, *(worker.pid for worker in self._workers)):
+                os.sched_setaffinity(pid, everywhere)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the workers inside of the block."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Have the workers go on inside of the block, within one where they are paused."""
+        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGSTOP)
+
+    def _signal(self, number: int) -> None:
+        for worker in self._workers:
+            worker.send_signal(number)
 
     def _counter(self, kind: str) -> Path:
         return self._directory / f"load-{kind}"
@@ -155,8 +202,7 @@ def processes() -> None:
     with mmap.mmap(-1, 1 << 20) as memory:
         memory[::4096] = bytes(256)
         memory.madvise(mmap.MADV_DONTNEED)
-    os.sched_setaffinity(0, {0})
-    os.sched_setaffinity(0, {*range(os.cpu_count() or 1)})
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
     os.sched_yield()
 
 

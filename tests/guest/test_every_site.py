@@ -16,7 +16,7 @@ import pytest
 from tests.guest.host import from_host
 from tests.guest.load import Load
 from tests.guest.state import KernelLog
-from tests.guest.sweep import Sweep, batches, planned
+from tests.guest.sweep import Sweep, batches, planned, say
 from tests.kernels import Kernel
 
 WANTED = os.environ.get("INLINETRACE_SWEEP", "5000")
@@ -36,9 +36,11 @@ def test_sites_come_and_go_under_load(tmp_path: Path) -> None:
     with Load(tmp_path) as load:
         sweep = Sweep(load, log)
         load.wait_for_rounds()
+        with load.aside():
+            sweep.try_refused(chosen["refused"])
         for portion in batches(chosen["probes"]):
             sweep.attach(portion)
-        sweep.try_refused(chosen["refused"])
+            say(f"{sum(sweep.outcome.values())} tried, {len(sweep.wrong)} predicted wrong; {sweep.hit} hit")
     log.close()
     print(sweep.report())
     table = [[*key, count] for key, count in sweep.outcome.items()]
