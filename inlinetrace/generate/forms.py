@@ -8,7 +8,7 @@ and what only the RFC cannot say is left out by ``fits``. Equal locations have e
 size of the parameter, SIGNED is set if the parameter's type is signed and the number negative, the words above a
 negative number of less than 32 bits are filled with ones, offsets take one word if it can hold them.
 
-The compiled reader makes the same forms for the simple expressions (_simple.pyx); the tests hold the two together.
+The compiled reader makes the same forms for the simple expressions (_expressions.pyx); the tests hold the two together.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ MAXIMUM_SIZE = 16
 
 _WORD = 0xFFFFFFFF
 _LARGEST_CONSTANT = 8
+_RFC_SIZES = (1, 2, 4, 8)
+_RFC_PART = 8
 
 
 class Form(NamedTuple):
@@ -112,11 +114,16 @@ def _pair(location: Location, size: int) -> Form | None:
 def fits(form: Form, dialect: Dialect) -> bool:
     """Whether ``dialect`` can say ``form``.
 
-    The RFC does not tell addresses from other constants, has 16 bits for a register and 32 for an offset, and one
-    register number stands for its frame base.
+    The RFC has values of 1, 2, 4 and 8 bytes, or two parts of such sizes. It does not tell addresses from other
+    constants, has 16 bits for a register and 32 for an offset, and one register number stands for its frame base.
     """
     if dialect is not Dialect.RFC:
         return True
+    sizes = [form.size]
+    if form.flags == LocFlag.REG and len(form.values) == 2:
+        sizes = [_RFC_PART, form.size - _RFC_PART]
+    if any(size not in _RFC_SIZES for size in sizes):
+        return False
     if form.flags & LocFlag.CONST:
         return not form.flags & LocFlag.ADDR
     if form.flags & LocFlag.OFFSET:

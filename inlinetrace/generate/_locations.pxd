@@ -1,7 +1,7 @@
 # cython: language_level=3
 from libc.stdint cimport uint32_t, uint64_t
 
-from inlinetrace.generate._simple cimport Form
+from inlinetrace.generate._expressions cimport Form
 
 # One site that is kept: its parameters are the slots from first_slot on, each 1 + index of a form or 0.
 cdef struct SiteItem:

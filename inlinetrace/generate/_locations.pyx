@@ -3,7 +3,7 @@
 
 What a listing makes objects of (sites._builder) goes into flat arrays here: the address of each site, the entry of its
 function, and for each parameter of the prototype the form of a LOC_PARAM or none. The rules are the same, step by
-step; equal expressions are resolved once, the simple ones in _simple.pyx, the rest by sites.locate under a lock.
+step; equal expressions are resolved once, the simple ones in _expressions.pyx, the rest by sites.locate under a lock.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -21,14 +21,14 @@ from inlinetrace.dwarf._scan cimport (
 )
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._signatures cimport Position, Signature, Signatures, TypeInfo
-from inlinetrace.generate._simple cimport (
+from inlinetrace.generate._expressions cimport (
     C_CLANG, C_GCC, C_OTHER, S_CONSTANT, S_PIECES, S_PLAIN, Form, Frames, Outcome, Place, Target, constant_outcome,
     doubt_of, fits, resolve_simple, same_form, status_of,
 )
 
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.errors import FormatError
-from inlinetrace.generate._simple import DOUBTS, REASONS
+from inlinetrace.generate._expressions import DOUBTS, REASONS
 from inlinetrace.generate.forms import Form as PythonForm
 from inlinetrace.generate.forms import form_of
 from inlinetrace.sites.locate import Spot, compiler_of
@@ -587,6 +587,10 @@ cdef class Collector:
             f = &chunk.functions[-1 - root]
             place.frame_base = self.info.data + f.frame_base
             place.frame_base_length = f.frame_base_length
+            if f.flags & HAS_ENTRY:
+                place.may_be_entry = f.entry == address
+            else:
+                place.may_be_entry = f.flags & HAS_RANGES or not f.flags & HAS_LOW or f.low == address
         if resolve_simple(&self.settings.target, self.settings.frames, &self.info.headers[s.unit], data, length,
                           type_.size, type_.is_signed, &place, &outcome) == 0:
             depends = outcome.framed

@@ -5,7 +5,7 @@ from threading import Lock
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.dwarf._scan import Chunk
 from inlinetrace.dwarf.info import DebugInfo
-from inlinetrace.generate._simple import Frames
+from inlinetrace.generate._expressions import Frames
 from inlinetrace.generate.forms import Form
 from inlinetrace.sites._functions import Functions
 from inlinetrace.sites.from_dwarf import Surroundings

@@ -26,7 +26,7 @@ cdef struct Outcome:
     uint8_t status
     uint8_t doubt
     uint8_t shape
-    uint8_t framed           # the frame base went into it: it may be another one elsewhere
+    uint8_t framed           # the frame base or the entry's address went into it: it may be another one elsewhere
     Form form
 
 # Where an expression stands.
@@ -35,6 +35,7 @@ cdef struct Place:
     const uint8_t* frame_base
     uint64_t frame_base_length
     int compiler
+    bint may_be_entry        # the address is that of the function around it, or may be
     bint single              # DW_AT_location is the expression, no list
 
 # What a whole file is.

@@ -44,6 +44,7 @@ cdef enum:
     MAX_CONSTANT_SIZE = 8
     MAX_VALUE_SIZE = 1 << 20
     RFC_FRAME_BASE = 33
+    RFC_PART = 8
     NO_REGISTER = 0x7fffffff
 
 cdef struct Number:
@@ -64,6 +65,8 @@ cdef uint8_t doubt_of(object doubt) except? 255:
 
 
 cdef uint8_t NO_LOCATION = status_of(Reason.NO_LOCATION)
+cdef uint8_t ENTRY_VALUE = status_of(Reason.ENTRY_VALUE)
+cdef uint8_t IMPLICIT_POINTER = status_of(Reason.IMPLICIT_POINTER)
 cdef uint8_t PARTLY = status_of(Reason.PARTLY)
 cdef uint8_t VECTOR = status_of(Reason.VECTOR_REGISTER)
 cdef uint8_t NO_FRAME = status_of(Reason.NO_FRAME)
@@ -132,9 +135,15 @@ cdef bint same_form(const Form* a, const Form* b) noexcept nogil:
 
 cdef bint fits(const Target* target, const Form* form) noexcept nogil:
     """See forms.fits."""
-    cdef uint32_t i, registers
+    cdef uint32_t i, registers, size = form.size
     if not target.rfc:
         return True
+    if form.flags == F_REG and form.count == 2:
+        if size <= RFC_PART:
+            return False
+        size -= RFC_PART
+    if size != 1 and size != 2 and size != 4 and size != 8:
+        return False
     if form.flags & F_CONST:
         return not form.flags & F_ADDR
     if form.flags & F_OFFSET and form.count != 2:
@@ -274,7 +283,19 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
         constant_outcome(target, number, size, is_signed, out)
         return _doubted(target, place, True, False, False, False, 0, 0, out)
     if first == 0xa0 or first == 0xf2:
-        return 1
+        # DW_OP_implicit_pointer, alone
+        skip(&c, 1)
+        skip(&c, unit.address_size if unit.version < 3 else unit.offset_size)
+        read_sleb(&c)
+        return 1 if c.error or c.pos != length else _refused(out, IMPLICIT_POINTER)
+    if first == 0xa3 or first == 0xf3:
+        # DW_OP_entry_value of a register, with or without DW_OP_stack_value, away from the entry
+        if place.may_be_entry or length < 3 or data[1] != 1 or not 0x50 <= data[2] < 0x70:
+            return 1
+        if length > 3 and (length != 4 or data[3] != 0x9f):
+            return 1
+        out.framed = True
+        return _refused(out, ENTRY_VALUE)
     while c.pos < c.end:
         opcode = read_u8(&c)
         operations += 1
