@@ -11,6 +11,7 @@ the formats of the events. What was lost is counted by the kernel and asked for 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -19,7 +20,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.errors import FormatError, InlineTraceError, NotPermittedError
 from inlinetrace.probe import groups
 from inlinetrace.probe._ring import Layout, decode_page
 from inlinetrace.probe.expedite import expedited
@@ -38,6 +39,8 @@ _BUFFERS_KB = 64 << 10
 _LEAST_KB, _MOST_KB = 1024, 16 << 10
 # Pages read from one processor before the others get their turn: bounds what is held in memory.
 _PAGES_PER_ROUND = 256
+# What the kernel answers when it has no room: for buffers, events, identifiers of events.
+_FULL = (errno.ENOMEM, errno.ENOSPC, errno.ENODEV)
 # A record may still be written by another processor that took its time before we looked.
 _SLACK_NS = 2_000_000
 
@@ -102,7 +105,10 @@ class TracefsBackend:
     # Attaching
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
-        """Define and enable everything; on any error all of it is removed again. Raises NotPermittedError."""
+        """Define and enable everything; on any error all of it is removed again.
+
+        Raises NotPermittedError, and InlineTraceError if the kernel has no room for it.
+        """
         require = require_kprobes if self._plan.kernel else require_uprobes
         self._tracefs = require(self._host)
         self._check_text()
@@ -113,13 +119,21 @@ class TracefsBackend:
             return self._attach(pids)
         except OSError as error:
             self.detach()
-            if error.errno in (1, 13, 30):
-                what = f"{error.strerror} ({error.filename})"
-                raise NotPermittedError(f"tracing is not permitted here: {what}") from error
-            raise
+            raise self._problem(error) from error
         except BaseException:
             self.detach()
             raise
+
+    def _problem(self, error: OSError) -> InlineTraceError:
+        """What an error of tracefs means for the trace as a whole."""
+        if error.errno in (errno.EPERM, errno.EACCES, errno.EROFS):
+            return NotPermittedError(f"tracing is not permitted here: {error.strerror} ({error.filename})")
+        if error.errno in _FULL:
+            advice = "take a smaller --buffer-size, or fewer sites with --max-probes"
+            return InlineTraceError(
+                f"the kernel has no room for the trace: {error.strerror}; {advice}", path=error.filename
+            )
+        return InlineTraceError(error.strerror or str(error), path=error.filename)
 
     def _check_text(self) -> None:
         """Refuse text where too much of it would be a warning that stops the machine."""
@@ -189,6 +203,8 @@ class TracefsBackend:
                     try:
                         write(definition(self._plan, event, probe, self._group, target) + "\n")
                     except OSError as error:
+                        if error.errno in _FULL:
+                            raise
                         detail = self._reason(error)
                         refused += [Refused(hit.site, Refusal.REJECTED, detail) for hit in probe.hits]
                     else:
