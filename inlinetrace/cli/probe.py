@@ -26,6 +26,7 @@ from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, U
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
@@ -289,6 +290,8 @@ def _trace(
             None if plan.module is None else module_watch(host, plan.module),
         )
         outcome = session.run(limits, threads=threads, child=child)
+    if program is not None and child is None and not _is_still(plan.target, program):
+        _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
 
 
@@ -323,10 +326,28 @@ def _open_program(path: str, image: Image) -> int:
     from inlinetrace.elf.file import ElfFile
 
     now = ElfFile.open(f"/proc/self/fd/{descriptor}")
-    if now.build_id != image.program.build_id or now.file_size != image.program.file_size:
+    if now.build_id != image.program.build_id or not _same_code(now, image.program):
         os.close(descriptor)
         raise InlineTraceError("the file was replaced while it was read: start again", path=path)
     return descriptor
+
+
+def _same_code(one: ElfFile, other: ElfFile) -> bool:
+    """Whether two files have the same instructions in the same places: a build id may be missing, or be no promise."""
+
+    def code(file: ElfFile) -> list[tuple[int, int, bytes]]:
+        sections = [section for section in file.sections if section.executable and not section.nobits]
+        return [(section.offset, section.address, bytes(file.raw_data(section))) for section in sections]
+
+    return one.file_size == other.file_size and code(one) == code(other)
+
+
+def _is_still(path: str, descriptor: int) -> bool:
+    """Whether a path still names the file that was opened."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def check_kernel(host: Host, image: Image) -> None:

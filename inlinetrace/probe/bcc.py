@@ -52,8 +52,8 @@ from inlinetrace.probe.bpf_program import (
 from inlinetrace.probe.bpf_totals import KernelCounts, kernel_counts, kernel_filter
 from inlinetrace.probe.definitions import define
 from inlinetrace.probe.expedite import expedited
-from inlinetrace.probe.plan import Event, Plan, Refusal, Refused
 from inlinetrace.probe.placement import ANCHOR
+from inlinetrace.probe.plan import Event, Plan, Refusal, Refused
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
 if TYPE_CHECKING:
