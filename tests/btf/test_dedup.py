@@ -20,7 +20,6 @@ from tests.btf.notation import parse, show
 from tests.btf.random_btf import random_btf
 from tests.btf.samples import everything
 
-
 # One struct of these is in the other's graph, which is not compared with itself before it has changed.
 NOT_FINAL = {"a struct that contains itself in different depths"}
 
