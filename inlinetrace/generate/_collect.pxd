@@ -90,7 +90,7 @@ cdef struct KeptFunction:
     uint64_t address
     uint32_t name
     uint32_t prototype       # a node
-    uint32_t unit
+    uint32_t described       # index of the function whose parameters it has
     uint32_t flags
 
 cdef struct KeptVariable:
@@ -98,8 +98,8 @@ cdef struct KeptVariable:
     uint64_t address
     uint64_t size
     uint32_t name
-    uint32_t node            # its type
-    uint32_t unit
+    uint32_t node            # word of its type
+    uint32_t reference
     uint32_t flags
 
 cdef struct KeptTag:

@@ -36,6 +36,8 @@ cdef class Emitter:
     cdef uint32_t* function_ids  # name -> id of its FUNC
     cdef uint32_t* function_prototypes
     cdef uint32_t function_names_count
+    cdef uint32_t* base_heads    # name -> 1 + the last function of the base with it
+    cdef uint32_t* base_next     # function of the base -> 1 + the one before of the same name
     cdef Symbol* data_symbols
     cdef uint64_t data_symbol_count, data_symbol_capacity
     cdef readonly dict counts
@@ -47,6 +49,8 @@ cdef class Emitter:
     cdef uint32_t _string(self, uint32_t name) noexcept nogil
     cdef int _record(self, uint32_t name, uint32_t info, uint32_t third) noexcept nogil
     cdef int _check(self, int error) except -1
+    cdef int _chain_base_functions(self) noexcept nogil
+    cdef uint32_t _base_function(self, uint32_t name, uint32_t cell) noexcept nogil
     cdef uint32_t _prototype_id(self, uint32_t cell) noexcept nogil
     cdef uint32_t prototype_of(self, UnitPlace* place, uint64_t k) noexcept nogil
     cdef int _read_symbols(self, const uint8_t* table, uint64_t size, const uint8_t* strings, uint64_t string_size,

@@ -70,6 +70,8 @@ cdef class Emitter:
         free(self.function_ids)
         free(self.function_prototypes)
         free(self.data_symbols)
+        free(self.base_heads)
+        free(self.base_next)
 
     cdef int _check(self, int error) except -1:
         if error == ERR_MEMORY:
@@ -103,6 +105,30 @@ cdef class Emitter:
                 return <uint32_t>NONE
         return self.string_of[name] - 1
 
+    def know_strings(self, const uint8_t[::1] strings, uint64_t at):
+        """Names that stand in ``strings``, part of a base, which begins at string offset ``at``, are not written again."""
+        cdef uint64_t start = 0, end = <uint64_t>strings.shape[0]
+        cdef const uint8_t* data
+        cdef const uint8_t* nul
+        cdef uint32_t name, wanted = self.graph.names.count + 1024
+        if self.string_of == NULL:
+            self.string_of = <uint32_t*>calloc(wanted, 4)
+            if self.string_of == NULL:
+                raise MemoryError
+            self.string_names = wanted
+        if end == 0:
+            return
+        data = &strings[0]
+        with nogil:
+            while start < end:
+                nul = <const uint8_t*>memchr(data + start, 0, end - start)
+                if nul == NULL:
+                    break
+                name = names_find(&self.graph.names, data + start, <uint32_t>(nul - (data + start)))
+                if name and name < self.string_names and self.string_of[name] == 0:
+                    self.string_of[name] = <uint32_t>(at + start) + 1
+                start = (nul - data) + 1
+
     cdef int _record(self, uint32_t name, uint32_t info, uint32_t third) noexcept nogil:
         """The three words that every record begins with."""
         cdef uint32_t offset = self._string(name)
@@ -127,11 +153,18 @@ cdef class Emitter:
         """Give every cell that comes out its id."""
         cdef uint64_t i
         cdef uint32_t cell, node, head, name
-        cdef uint32_t words[4]
         self.id_count = max(self.graph.cell_count, self.graph.store.count)
         self.ids = <uint32_t*>calloc(<size_t>self.id_count + 1, 4)
         if self.ids == NULL:
             return ERR_MEMORY
+        for i in range(1, self.graph.base_end):
+            cell = self.graph.base_cell_of[i] if self.graph.base_cell_of[i] else self.graph.base_node_of[i]
+            if cell == 0:
+                continue
+            if self.graph.final != NULL:
+                cell = self.graph.final[cell]
+            if self.ids[cell] == 0:
+                self.ids[cell] = <uint32_t>i
         for i in range(self.graph.order.n):
             cell = self.graph.order.v[i]
             if self.ids[cell]:
@@ -261,7 +294,9 @@ cdef class Emitter:
         cdef Held* held = &self.graph.held[place.collector]
         if place.private:
             own = &self.graph.privates[place.private - 1]
-            cell = own.prototypes[k - held.slices[place.slice].first_function]
+            cell = 0
+            if k - held.slices[place.slice].first_function < own.function_count:
+                cell = own.prototypes[k - held.slices[place.slice].first_function]
             if cell:
                 return self.graph.final[cell]
         node = self.graph.maps[place.collector][held.functions[k].prototype]
@@ -361,6 +396,39 @@ cdef class Emitter:
                 self.function_prototypes[name] = s.prototype + 1
         return 0
 
+    cdef int _chain_base_functions(self) noexcept nogil:
+        """Chain the functions of the base by name."""
+        cdef uint64_t i, count = self.graph.base_functions.n // 3
+        cdef uint32_t name
+        if count == 0:
+            return 0
+        self.base_heads = <uint32_t*>calloc(self.graph.names.count, 4)
+        self.base_next = <uint32_t*>calloc(count + 1, 4)
+        if self.base_heads == NULL or self.base_next == NULL:
+            return ERR_MEMORY
+        for i in range(count):
+            name = self.graph.base_functions.v[3 * i]
+            self.base_next[i] = self.base_heads[name]
+            self.base_heads[name] = <uint32_t>i + 1
+        return 0
+
+    cdef uint32_t _base_function(self, uint32_t name, uint32_t cell) noexcept nogil:
+        """Id of the base's FUNC of this name and prototype, 0 if it has none."""
+        cdef uint32_t i, other, found = 0
+        if self.base_heads == NULL or self.ids[cell] == 0 or self.ids[cell] >= self.graph.base_end:
+            return 0
+        i = self.base_heads[name]
+        while i:
+            other = self.graph.base_functions.v[3 * (i - 1) + 1]
+            if other < self.graph.base_end:
+                other = self.graph.base_cell_of[other] if self.graph.base_cell_of[other] else self.graph.base_node_of[other]
+                if other and self.graph.final != NULL:
+                    other = self.graph.final[other]
+                if other and self.ids[other] == self.ids[cell]:
+                    found = self.graph.base_functions.v[3 * (i - 1) + 2]
+            i = self.base_next[i - 1]
+        return found
+
     cdef uint32_t _prototype_id(self, uint32_t cell) noexcept nogil:
         """Id of a prototype, written if it has none yet; 0 without memory."""
         if self.ids[cell] == 0:
@@ -375,7 +443,7 @@ cdef class Emitter:
         """Write a FUNC for every function that pahole would give one; see ``types.py`` for the rules."""
         cdef int error
         cdef uint64_t i
-        cdef uint32_t number, prototype
+        cdef uint32_t number, prototype, known
         cdef Collector c
         cdef Selected* s
         self.function_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
@@ -399,11 +467,17 @@ cdef class Emitter:
                 error = self._read_symbols(&symbols[0], symbols.shape[0], &strings[0] if strings.shape[0] else NULL,
                                            strings.shape[0], wide, swap)
             self._check(error)
+        if self._chain_base_functions():
+            raise MemoryError
         with nogil:
             error = self._select(optimized)
             if not error:
                 for i in range(self.selected_count):
                     s = &self.selected[i]
+                    known = self._base_function(s.name, s.prototype)
+                    if known:
+                        self.function_ids[s.name] = known
+                        continue
                     prototype = self._prototype_id(s.prototype)
                     if prototype == 0 or self._record(s.name, B_FUNC << 24, prototype):
                         error = ERR_MEMORY
@@ -466,11 +540,13 @@ cdef class Emitter:
             while map_values[h] and (map_keys[2 * h] != name or map_keys[2 * h + 1] != cell):
                 h = (h + 1) & mask
             if map_values[h] == 0:
+                map_values[h] = self._base_function(name, cell)
+                map_keys[2 * h] = name
+                map_keys[2 * h + 1] = cell
+            if map_values[h] == 0:
                 prototype = self._prototype_id(cell)
                 if prototype == 0 or self._record(name, B_FUNC << 24, prototype):
                     return ERR_MEMORY
-                map_keys[2 * h] = name
-                map_keys[2 * h + 1] = cell
                 map_values[h] = self.next_id
                 self.next_id += 1
             out[i] = map_values[h]

@@ -444,6 +444,19 @@ cdef Item* _parameter_at(Collector c, uint64_t key) noexcept nogil:
     return NULL
 
 
+cdef Item* parameter_of(Collector c, Item* item) noexcept nogil:
+    """The item that has a parameter's name and type: itself, or what it is an instance of."""
+    cdef Item* origin = item
+    cdef int steps
+    for steps in range(4):
+        if origin.name or origin.reference or origin.value == 0:
+            return origin
+        origin = _parameter_at(c, origin.value)
+        if origin == NULL:
+            return item
+    return origin
+
+
 cdef int _keep_functions(Collector c) noexcept nogil:
     """Keep the name and prototype of every function that has code or may be inlined."""
     cdef uint64_t i
@@ -496,15 +509,7 @@ cdef int _keep_functions(Collector c) noexcept nogil:
         for k in range(described.count):
             item = &c.items[at - 1]
             at = item.next
-            origin = item
-            for steps in range(4):
-                if origin.name or origin.reference or origin.value == 0:
-                    break
-                origin = _parameter_at(c, origin.value)
-                if origin == NULL:
-                    break
-            if origin == NULL:
-                origin = item
+            origin = parameter_of(c, item)
             error = _word(c, origin.reference, &by, &word)
             if error:
                 return error
@@ -532,7 +537,7 @@ cdef int _keep_functions(Collector c) noexcept nogil:
         kept.address = f.address
         kept.name = name
         kept.prototype = node
-        kept.unit = <uint32_t>c.slice_count
+        kept.described = <uint32_t>(described - c.functions)
         kept.flags = flags
     return 0
 
@@ -604,7 +609,7 @@ cdef int _keep_variables(Collector c) noexcept nogil:
         kept.size = <uint64_t>_size_of(c, v.reference if v.reference else described.reference)
         kept.name = described.name
         kept.node = word
-        kept.unit = <uint32_t>c.slice_count
+        kept.reference = v.reference if v.reference else described.reference
         kept.flags = (v.flags | described.flags) & F_EXTERNAL
     return 0
 

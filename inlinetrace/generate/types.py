@@ -26,10 +26,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.generate._collect import Collector, ForeignReference
 from inlinetrace.generate._emit import Emitter
+from inlinetrace.errors import MismatchError
 from inlinetrace.generate._graph import Graph
+from inlinetrace.generate._separate import separate
 from inlinetrace.generate.features import Features
 
 if TYPE_CHECKING:
+    from inlinetrace.btf.reader import Btf
     from inlinetrace.dwarf.info import DebugInfo
     from inlinetrace.elf.file import ElfFile
 
@@ -117,53 +120,80 @@ def types_from_dwarf(
     debug: DebugInfo,
     *,
     features: Features | None = None,
+    base: Btf | None = None,
     threads: int | None = None,
     image: ImageFacts | None = None,
     excluded_languages: Iterable[str] = ("rust", "c++"),
 ) -> Types:
     """Read the types of ``debug``.
 
+    With ``base`` the result is split: types that the base has are not repeated, ids and strings continue the base's.
     ``threads`` is by default the number that ``debug`` was made for. ``image`` is by default the file with the DWARF.
     ``excluded_languages`` are names of LANGUAGES. Errors: FormatError with section and offset for what cannot be
-    read, UnsupportedError for what BTF cannot say.
+    read, UnsupportedError for what BTF cannot say, MismatchError for a base of the other byte order.
     """
     features = features or Features()
     elf = debug.elf
     excluded = frozenset(number for name in excluded_languages for number in LANGUAGES.get(name.lower(), ()))
-    collectors = _collect(debug, features, threads or debug.jobs, excluded)
+    byte_order = "little" if elf.little_endian else "big"
+    if base is not None and base.byte_order != byte_order:
+        raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
     graph = Graph()
+    first_id, first_string = 1, 0
+    if base is not None:
+        from inlinetrace.generate._base import load_base
+
+        load_base(graph, base.index, base)
+        first_id, first_string = base.end_id, sum(len(layer.strings) for layer in base.chain)
+    collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
     graph.prepare(collectors)
-    swap = elf.little_endian != (sys.byteorder == "little")
-    emitter = Emitter(graph, swap=swap)
+
+    def read_again(info: int, unit: int) -> Collector:
+        if joint:
+            return collectors[0]
+        again = _collector(debug, features)
+        again.collect(info, unit, unit + 1)
+        return again
+
+    separate(graph, read_again)
+    for collector in collectors:
+        collector.forget()
+    emitter = Emitter(graph, swap=byte_order != sys.byteorder, first_id=first_id, first_string=first_string)
+    if base is not None:
+        at = 0
+        for layer in base.chain:
+            strings = layer.strings
+            emitter.know_strings(strings, at)
+            at += len(strings)
     emitter.write_types()
-    program = image.elf if image is not None else elf
-    _write_functions(emitter, program, features)
-    types, strings = emitter.take()
-    return Types(emitter, "little" if elf.little_endian else "big", types, strings)
+    _write_functions(emitter, image.elf if image is not None else elf, features)
+    types, text = emitter.take()
+    return Types(emitter, byte_order, types, text)
 
 
-def _collect(debug: DebugInfo, features: Features, threads: int, excluded: frozenset[int]) -> list[Collector]:
-    """Read all units, by several threads unless units refer to each other."""
-    infos = debug.infos
+def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:
+    return Collector(
+        debug.infos,
+        joint=joint,
+        floats=features.floats,
+        enum64s=features.enum64,
+        decl_tags=features.decl_tag,
+        type_tags=features.type_tag,
+    )
 
-    def collector(joint: bool = False) -> Collector:
-        return Collector(
-            infos,
-            joint=joint,
-            floats=features.floats,
-            enum64s=features.enum64,
-            decl_tags=features.decl_tag,
-            type_tags=features.type_tag,
-        )
 
+def _collect(
+    debug: DebugInfo, features: Features, threads: int, excluded: frozenset[int]
+) -> tuple[list[Collector], bool]:
+    """Read all units, by several threads; True if units refer to each other and were read as one."""
     tasks = [
         (number, first, min(first + _UNITS_PER_TASK, info.count))
-        for number, info in enumerate(infos)
+        for number, info in enumerate(debug.infos)
         for first in range(0, info.count, _UNITS_PER_TASK)
     ]
     waiting = iter(tasks)
     count = max(1, min(threads, len(tasks)))
-    collectors = [collector() for _ in range(count)]
+    collectors = [_collector(debug, features) for _ in range(count)]
 
     def work(mine: Collector) -> None:
         # next() of an iterator over a list is atomic
@@ -178,14 +208,12 @@ def _collect(debug: DebugInfo, features: Features, threads: int, excluded: froze
         else:
             work(collectors[0])
     except ForeignReference:
-        together = collector(joint=True)
+        together = _collector(debug, features, joint=True)
         for number, first, last in tasks:
             together.collect(number, first, last, excluded)
         together.finish_joint()
-        collectors = [together]
-    for done_with in collectors:
-        done_with.forget()
-    return collectors
+        return [together], True
+    return collectors, False
 
 
 def _write_functions(emitter: Emitter, elf: ElfFile, features: Features) -> None:
