@@ -50,7 +50,7 @@ unit *ARGS: build
 vmtest *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build kernels
     @python -m pytest -m guest {{ ARGS }}
 
-# how often values are wrong, by compiler, level and rule: the large run
+# how often values are wrong, by compiler, level and rule: the large run (--live traces through uprobes too)
 oracle *ARGS="--values 500000": (apt build_packages + " " + test_packages) build
     @python -m tests.oracle {{ ARGS }}
 

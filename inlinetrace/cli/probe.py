@@ -4,6 +4,10 @@
   inlinetrace probe area -x ./app -p 4242                 in a process that runs already
   inlinetrace probe 'parse_*' --args -x libfoo.so         in every process that uses a library
   inlinetrace probe push --args 'q->len,q->head->name' --where 'q->len > 8' -x ./app
+  inlinetrace probe vfs_llseek --args                     in the running kernel
+  inlinetrace probe 'xfs_trans_*' --args -m xfs           in a loaded module
+  inlinetrace probe push --hist 'q->len' --backend bcc -x ./app -d 10
+                                                          a histogram, made in the kernel, after ten seconds
   inlinetrace probe area --args -x ./app --dry-run        what would be attached, and nothing is
 
 name=? is a value that cannot be had (-v says why), ~ marks one that may be another than the one passed
@@ -15,16 +19,22 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
 from inlinetrace.cli.inputs import add_input_arguments, open_input
-from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UnsupportedError, UsageError
+from inlinetrace.elf.constants import ET_EXEC
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from inlinetrace.probe.backend import Backend
+    from inlinetrace.probe.bcc import BccBackend
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
+    from inlinetrace.probe.stacks import Symbols
+    from inlinetrace.probe.tally import Tally
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
@@ -55,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "-p", "--pid", type=int, action="append", metavar="PID", help="only this process, all its threads"
     )
-    limits.add_argument("-c", "--count", type=_positive, metavar="N", help="end after N hits")
+    limits.add_argument("-c", "--max-hits", type=_positive, metavar="N", help="end after N hits")
     limits.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="end after this time")
     limits.add_argument(
         "--require",
@@ -65,9 +75,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--max-probes", type=_positive, metavar="N", help="attach no more than N addresses")
     limits.add_argument("--inline-only", action="store_true", help="leave out the copies that are functions themselves")
+    limits.add_argument(
+        "--backend",
+        choices=("tracefs", "bcc"),
+        default="tracefs",
+        help="tracefs (default) needs nothing; bcc traces with a BPF program, needs BCC's Python module, counts in the "
+        "kernel and has --stack",
+    )
     limits.add_argument("--buffer-size", type=_positive, metavar="KB", help="buffer of the kernel for each processor")
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="one JSON object per line")
+    output.add_argument("--stack", action="store_true", help="show the stacks of each hit (with --backend bcc)")
+    output.add_argument(
+        "--count",
+        action="store_true",
+        help="show no hits, but at the end how many there were at each site; counted in the kernel with --backend bcc "
+        "where that can be, else from the hits as they come",
+    )
+    output.add_argument(
+        "--hist",
+        metavar="ARG",
+        help="show no hits, but at the end a histogram of an argument or field by powers of two, counted likewise",
+    )
     output.add_argument("-o", "--output", metavar="FILE", help="write the hits to FILE")
     output.add_argument("--summary", action="store_true", help="at the end, hits by site (on stderr)")
     output.add_argument("--dry-run", action="store_true", help="print what would be attached; attach nothing")
@@ -99,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
+    from inlinetrace.target.modules import is_module_file
     from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
     arguments: list[str] | None = args.program_arguments
@@ -106,8 +136,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("-- starts the program that -x names: add -x PROGRAM")
     if arguments is not None and args.pid:
         raise UsageError("-p traces a process that runs, -- starts one: one of the two")
-    if args.module:
-        raise UnsupportedError("modules cannot be traced yet: list works on them")
+    _check_output(args)
     host = Host()
     attaches = not args.emit and not args.dry_run
     if attaches and args.exec:
@@ -117,9 +146,11 @@ def run(args: argparse.Namespace) -> int:
         require_kprobes(host)
     condition = parse_condition(args.where) if args.where else None
     image = open_input(args, host)
+    if attaches and image.module is not None:
+        _require_loaded(host, image, from_file=is_module_file(args.module))
     machine = image.debug.machine
     types = Types(image.dwarf.dies, machine, image.debug.little_endian)
-    plan = _plan(args, image, types, condition)
+    plan = _plan(args, host, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
@@ -127,7 +158,26 @@ def run(args: argparse.Namespace) -> int:
     return _trace(args, host, plan, image, types, condition, arguments)
 
 
-def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse options that contradict each other."""
+    counts = "--count" if args.count else "--hist" if args.hist is not None else None
+    if args.stack and args.backend != "bcc":
+        raise UsageError("--stack takes a BPF program: add --backend bcc")
+    if counts and args.stack:
+        raise UsageError(f"{counts} shows no hits, and so no stacks: one of the two")
+    if counts and args.args is not None:
+        raise UsageError(f"{counts} shows no hits, and so no --args: one of the two")
+    if args.backend == "bcc" and args.emit:
+        raise UsageError("--emit prints what the tracefs backend attaches: leave out --backend")
+
+
+def _histogram(args: argparse.Namespace) -> Reference | None:
+    from inlinetrace.probe.fields import parse
+
+    return None if args.hist is None else parse(args.hist)
+
+
+def _plan(args: argparse.Namespace, host: Host, image: Image, types: Types, condition: Condition | None) -> Plan:
     from inlinetrace.probe.target import plan_image
 
     sites = _sites(args, image)
@@ -138,13 +188,25 @@ def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condi
         sites,
         types,
         kernel=not args.exec,
+        host=host,
         references=_references(args),
         everything=args.args == "",
-        hidden=condition.references if condition is not None else (),
-        strings=args.strings,
+        hidden=_hidden(args, condition),
+        # a histogram is one of pointers, not of what they point at
+        strings=args.strings and args.hist is None,
         doubtful=args.doubtful,
         maximum_probes=args.max_probes,
+        guarded=args.backend == "tracefs",
     )
+
+
+def _hidden(args: argparse.Namespace, condition: Condition | None) -> list[Reference]:
+    """What has to be fetched and is not shown as such: what is compared and what is counted."""
+    counted = _histogram(args)
+    compared = list(condition.references) if condition is not None else []
+    if counted is None or any(reference.label == counted.label for reference in compared):
+        return compared
+    return [*compared, counted]
 
 
 def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
@@ -218,7 +280,7 @@ def _trace(
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
-    if plan.kernel and image.loaded is None:
+    if plan.kernel and plan.module is None and image.loaded is None:
         check_kernel(host, image)
     program = None if plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
@@ -226,8 +288,16 @@ def _trace(
     if condition is not None and args.args != "":
         asked = {part.label for part in _references(args)}
         hidden = frozenset(shown & {reference.label for reference in condition.references} - asked)
-    output = Output(host.realtime_ns() - host.monotonic_ns(), verbose=args.verbose, hidden=hidden)
-    backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    tally = _tally(args, plan, types)
+    backend: Backend
+    symbols, stacks = None, 0
+    if args.backend == "bcc":
+        bcc, symbols = _bcc(args, host, plan, image, condition, program, follow=arguments is not None)
+        backend, stacks = bcc, bcc.capture.stacks
+    else:
+        backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    epoch = host.realtime_ns() - host.monotonic_ns()
+    output = Output(epoch, verbose=args.verbose, hidden=hidden, symbols=symbols)
     child = None
     with _output(args) as file:
         render = output.json if args.json else output.line
@@ -235,8 +305,10 @@ def _trace(
             host,
             plan,
             backend,
-            Decoder(plan, types),
-            lambda hit, process: _write(file, render(hit, process)),
+            Decoder(plan, types, stacks=stacks),
+            (lambda hit, process: _write(file, render(hit, process)))
+            if tally is None
+            else (lambda hit, process: tally.add(hit)),
             file.flush,
             lambda outcome: _say_attached(args, plan, outcome),
         )
@@ -244,14 +316,65 @@ def _trace(
             child = Child(plan.target, arguments, to_stderr=args.output is None)
             threads = [child.pid]
         limits = Limits(
-            args.count,
+            args.max_hits,
             args.duration,
             frozenset(args.pid) if args.pid else None,
             condition,
             args.require == "all",
+            None if plan.module is None else module_watch(host, plan.module),
         )
         outcome = session.run(limits, threads=threads, child=child)
+        if tally is not None:
+            if outcome.totals is not None:
+                tally.add_totals(plan, outcome.totals, types)
+            for line in tally.json() if args.json else tally.text():
+                _write(file, line)
     return _end(args, outcome)
+
+
+def _tally(args: argparse.Namespace, plan: Plan, types: Types) -> Tally | None:
+    """What counts hits instead of showing them, if that was asked for."""
+    from inlinetrace.probe.tally import Tally, check_numbers
+
+    counted = _histogram(args)
+    if counted is None and not args.count:
+        return None
+    if counted is not None:
+        check_numbers(plan, types, counted.label)
+    return Tally(counts=args.count, histogram=None if counted is None else counted.label)
+
+
+def _bcc(
+    args: argparse.Namespace,
+    host: Host,
+    plan: Plan,
+    image: Image,
+    condition: Condition | None,
+    program: int | None,
+    *,
+    follow: bool,
+) -> tuple[BccBackend, Symbols | None]:
+    """The bcc backend, and names for stacks if they are shown."""
+    from inlinetrace.probe.bcc import BccBackend, Wanted
+    from inlinetrace.probe.bcc_library import open_library
+    from inlinetrace.probe.bpf_capture import MAXIMUM_FRAMES
+    from inlinetrace.probe.stacks import Symbols
+
+    library = open_library()
+    counted = _histogram(args)
+    wanted = Wanted(
+        frames=MAXIMUM_FRAMES if args.stack else 0,
+        # with a limit on the hits somebody has to look at each
+        counts=(args.count or counted is not None) and args.max_hits is None,
+        histogram=None if counted is None else counted.label,
+        condition=condition,
+        follow=follow,
+        fixed=not plan.kernel and image.program.type == ET_EXEC,
+    )
+    backend = BccBackend(
+        host, plan, image.debug.machine, wanted, program=program, buffer_kb=args.buffer_size, library=library
+    )
+    return backend, Symbols(image, library, kernel=plan.kernel) if args.stack else None
 
 
 def _write(file: IO[str], line: str) -> None:
@@ -304,6 +427,35 @@ def check_kernel(host: Host, image: Image) -> None:
         )
 
 
+def _require_loaded(host: Host, image: Image, *, from_file: bool) -> None:
+    """Refuse a module that is not the one that is loaded. Its addresses are known then, if they are not hidden."""
+    from inlinetrace.target.modules import loaded_modules
+    from inlinetrace.target.running import resolve_running
+
+    if image.module not in loaded_modules(host):
+        raise NotFoundError(f"module {image.module} is not loaded: its code cannot be traced", path=image.path)
+    if from_file and image.loaded is None:
+        known = len(image.notices)
+        resolve_running(image, host)
+        for notice in image.notices[known:]:
+            _say(notice)
+
+
+def module_watch(host: Host, module: str) -> Callable[[], str | None]:
+    """Says that a module is not there any more, or is another one."""
+    from inlinetrace.target.modules import loading
+
+    first = loading(host, module)
+
+    def watch() -> str | None:
+        now = loading(host, module)
+        if now == first:
+            return None
+        return f"module {module} was {'unloaded' if now is None else 'loaded again'}: the trace ends"
+
+    return watch
+
+
 def _say(text: str) -> None:
     print(f"inlinetrace: {text}", file=sys.stderr)
 
@@ -333,10 +485,12 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if args.summary:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
             print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+    if outcome.gone is not None:
+        _say(outcome.gone)
     if outcome.lost:
         _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:
-        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: their text was too long")
+        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
     for line in outcome.left:
         _say(f"{line}; inlinetrace clean removes it when it is idle")
     if args.verbose:

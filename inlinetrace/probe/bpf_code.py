@@ -8,7 +8,8 @@
 >>> code.assemble()                          # the instructions, ready for the kernel
 
 Instructions are those of the kernel's Documentation/bpf/standardization/instruction-set.rst. They are made here because
-what has to be fetched is known only when a trace starts: compiling C for it would take seconds and the kernel's headers.
+what has to be fetched is known only when a trace starts: compiling C for it would take seconds and the kernel's
+headers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,18 @@ from inlinetrace.errors import UnsupportedError
 R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FP = range(11)
 
 _SIZES = {1: 0x10, 2: 0x08, 4: 0x00, 8: 0x18}
-_ALU = {"+=": 0x07, "-=": 0x17, "|=": 0x47, "&=": 0x57, "<<=": 0x67, ">>=": 0x77, "s>>=": 0xC7, "^=": 0xA7, "*=": 0x27, "=": 0xB7}
+_ALU = {
+    "+=": 0x07,
+    "-=": 0x17,
+    "|=": 0x47,
+    "&=": 0x57,
+    "<<=": 0x67,
+    ">>=": 0x77,
+    "s>>=": 0xC7,
+    "^=": 0xA7,
+    "*=": 0x27,
+    "=": 0xB7,
+}
 _JUMPS = {
     "==": 0x15,
     ">": 0x25,

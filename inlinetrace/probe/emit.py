@@ -142,7 +142,9 @@ def _definitions(plan: Plan) -> Iterator[str]:
 def bpftrace_program(plan: Plan, machine: Machine, types: Types) -> Iterator[str]:
     """A bpftrace program; values that take more than a register, a constant or one read of memory are left out."""
     for probe in plan.probes:
-        if plan.kernel:
+        if plan.module is not None:
+            place = f"kprobe:{probe.anchor}+{probe.offset}"
+        elif plan.kernel:
             site = probe.hits[0].site
             place = (
                 f"kprobe:{site.symbol}+{site.symbol_offset}" if site.symbol else f"kprobe:{plan.target}+{probe.offset}"

@@ -69,10 +69,11 @@ class Decoder:
         self._stacks = stacks
         self._commands: dict[Field, str] = {}
         self._addresses: dict[int, int] = {}
+        self._moved = {probe.number: probe.moved for probe in plan.probes if probe.moved is not None}
         self._hits: dict[int, tuple[_LogicalHit, ...]] = {}
         for probe in plan.probes:
             index = {argument: number for number, argument in enumerate(probe.arguments)}
-            self._addresses[probe.number] = probe.address
+            self._addresses[probe.number] = probe.address + probe.shift
             self._hits[probe.number] = tuple(
                 _LogicalHit(
                     hit.site,
@@ -83,12 +84,14 @@ class Decoder:
             )
 
     def hits(self, record: Record) -> list[Hit]:
-        """The hits of one record; none if it is of no probe of the plan."""
+        """The hits of one record; none if it is of no probe of the plan, or of a module that was loaded elsewhere."""
         time, cpu, thread, number, address, fields = record
         logical = self._hits.get(number)
         if logical is None:
             return []
         bias = address - self._addresses[number]
+        if self._moved and self._moved.get(number, bias) != bias:
+            return []
         raw = fields[-1]
         name = self._commands.get(raw)
         if name is None:
@@ -97,7 +100,9 @@ class Decoder:
             name = self._commands[raw] = text(raw) if isinstance(raw, bytes) else ""
         stacks = _stacks(fields[-1 - self._stacks : -1]) if self._stacks else ()
         return [
-            Hit(time, cpu, thread, name, site, bias, {label: get(fields, bias) for label, get in values}, doubts, stacks)
+            Hit(
+                time, cpu, thread, name, site, bias, {label: get(fields, bias) for label, get in values}, doubts, stacks
+            )
             for site, values, doubts in logical
         ]
 

@@ -39,20 +39,25 @@ _FORGET_AFTER = 5.0
 
 @dataclass(slots=True)
 class Limits:
-    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all."""
+    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all.
+
+    ``watch`` is asked again and again whether what is traced is still there; what it says ends the trace.
+    """
 
     count: int | None = None
     seconds: float | None = None
     processes: frozenset[int] | None = None
     condition: Condition | None = None
     require_all: bool = False
+    watch: Callable[[], str | None] | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
     """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
 
-    ``totals`` is what the kernel counted, where it did not pass on hits.
+    ``totals`` is what the kernel counted, where it did not pass on hits. ``gone`` says why what was traced is not there
+    any more.
     """
 
     refused: list[Refused] = field(default_factory=list)
@@ -63,6 +68,8 @@ class Outcome:
     left: list[str] = field(default_factory=list)
     signal: int | None = None
     totals: Totals | None = None
+    gone: str | None = None
+    why_unrecorded: str = ""
     by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     attach_seconds: float = 0.0
     detach_seconds: float = 0.0
@@ -141,7 +148,7 @@ class Session:
         self._flush = flush
         self._attached = attached
         self._processes = Processes(host, backend.process_names)
-        self.outcome = Outcome()
+        self.outcome = Outcome(why_unrecorded=backend.why_unrecorded)
 
     def run(self, limits: Limits, *, threads: Sequence[int] | None = None, child: Child | None = None) -> Outcome:
         """Attach, trace until a limit, the end of ``child`` or a signal, detach.
@@ -184,6 +191,9 @@ class Session:
         while True:
             ending = bool(signals) or (child is not None and child.ended())
             ending = ending or (limits.seconds is not None and time.monotonic() - begin >= limits.seconds)
+            if limits.watch is not None:
+                self.outcome.gone = limits.watch()
+                ending = ending or self.outcome.gone is not None
             if ending:
                 break
             if self._batch(limits, False):

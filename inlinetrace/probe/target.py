@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from inlinetrace.errors import NotFoundError
 from inlinetrace.probe.fetch import Place
+from inlinetrace.probe.placement import KernelPlacement, ModulePlacement, settle
 from inlinetrace.probe.plan import Plan, make_plan
 from inlinetrace.probe.refusals import kernel_check, program_check
 
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.types import Types
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
-
-ANCHOR = "_stext"
-"""The symbol that addresses in a kernel are counted from: it needs neither kallsyms nor the KASLR offset."""
 
 
 def plan_image(
@@ -32,6 +31,7 @@ def plan_image(
     types: Types,
     *,
     kernel: bool = False,
+    host: Host | None = None,
     references: Sequence[Reference] = (),
     everything: bool = False,
     hidden: Sequence[Reference] = (),
@@ -40,38 +40,48 @@ def plan_image(
     maximum_probes: int | None = None,
     guarded: bool = True,
 ) -> Plan:
-    """Plan uprobes in a program, or kprobes in the kernel that ``image`` is the file of; see make_plan.
+    """Plan uprobes in a program, or kprobes in the kernel or module that ``image`` is the file of; see make_plan.
 
-    ``guarded``: reads of memory have to be proved (tracefs), see Place.
+    ``host`` is the machine that runs the kernel: its own blacklist is looked at. ``guarded``: reads of memory have to
+    be proved (tracefs), see Place.
     """
-    program = image.program
-    anchor = _anchor(image) if kernel else 0
-    # Probes are placed relative to the anchor, whether the run-time addresses are known or hidden.
-    bias = image.load_bias or 0
-    if bias:
-        sites = (site._replace(address=site.address - bias) for site in sites)
+    if not kernel:
+        program = image.program
+        return make_plan(
+            sites,
+            references,
+            target=os.path.abspath(program.path),
+            kernel=False,
+            types=types,
+            place=_program_place(image, guarded),
+            offset=program.file_offset,
+            check=program_check(image),
+            strings=strings,
+            doubtful=doubtful,
+            everything=everything,
+            hidden=hidden,
+            maximum_probes=maximum_probes,
+        )
+    placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
     return make_plan(
-        sites,
+        [settle(placement.in_file(site), placement) for site in sites],
         references,
-        target=ANCHOR if kernel else os.path.abspath(program.path),
-        kernel=kernel,
+        target=placement.target,
+        kernel=True,
         types=types,
-        place=_kernel_place(image, anchor, guarded) if kernel else _program_place(image, guarded),
-        offset=(lambda address: address - anchor) if kernel else program.file_offset,
-        check=kernel_check(image) if kernel else program_check(image),
+        place=lambda site: replace(placement.place(site), guarded=guarded),
+        offset=placement.offset,
+        check=kernel_check(image, host),
+        anchor=placement.anchor,
+        shift=placement.shift,
+        moved=placement.moved,
+        module=image.module,
         strings=strings,
         doubtful=doubtful,
         everything=everything,
         hidden=hidden,
         maximum_probes=maximum_probes,
     )
-
-
-def _anchor(image: Image) -> int:
-    for symbol in image.debug.symbols().functions():
-        if symbol.name == ANCHOR:
-            return symbol.address
-    raise NotFoundError(f"no symbol {ANCHOR}: this is no kernel image", path=image.path)
 
 
 def _program_place(image: Image, guarded: bool) -> Callable[[Site], Place]:
@@ -85,11 +95,3 @@ def _program_place(image: Image, guarded: bool) -> Callable[[Site], Place]:
         return Place(image.debug.machine, fixed, guarded)
 
     return place
-
-
-def _kernel_place(image: Image, anchor: int, guarded: bool) -> Callable[[Site], Place]:
-    def fixed(address: int, relocated: bool) -> str:
-        return f"@{ANCHOR}{address - anchor:+d}" if relocated else f"@{address:#x}"
-
-    place = Place(image.debug.machine, fixed, guarded)
-    return lambda site: place

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.sites.nodes import Node, Op, binary, convert, operands, unary
@@ -310,6 +310,24 @@ class Location:
             return word if isinstance(word, Unavailable) else (word + where.offset) & mask
         value = self._values(words, load_bias, where.node + 1)[where.node]
         return value if isinstance(value, Unavailable) else value & mask
+
+    def with_addresses(self, resolve: Callable[[int], int | Unavailable | None]) -> Location | Unavailable:
+        """Return the location with link-time addresses replaced that one load bias is not enough for.
+
+        ``resolve`` says what an address is at run time, None if the load bias is added to it as to any other.
+        """
+        if not any(node.op == Op.ADDRESS for node in self.nodes):
+            return self
+        nodes = list(self.nodes)
+        for index, node in enumerate(nodes):
+            if node.op != Op.ADDRESS:
+                continue
+            address = resolve(node.a)
+            if isinstance(address, Unavailable):
+                return address
+            if address is not None:
+                nodes[index] = Node(Op.CONSTANT, address, type=node.type)
+        return replace(self, nodes=tuple(nodes))
 
     def evaluate(self, words: Sequence[Word], *, load_bias: int = 0) -> bytes | Unavailable:
         """Return the value's bytes in the target's order, or why there is none.

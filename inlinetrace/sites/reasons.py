@@ -30,6 +30,8 @@ class Reason(enum.Enum):
     """A frame-base location, and no CFI row gives the frame at the site."""
     UNDEFINED_SYMBOL = "undefined-symbol"
     """The address of something that another file defines: a module's parameter that points into the kernel."""
+    HIDDEN_ADDRESS = "hidden-address"
+    """An address in a section of a module whose place in memory is not known."""
     BAD_BOOL = "bad-bool"
     """A bool whose byte is neither 0 nor 1: the location is wrong."""
     FAULT = "fault"

@@ -131,6 +131,10 @@ class Host:
         """The number of the user that a file belongs to, links followed."""
         return os.stat(self.path(path)).st_uid
 
+    def identity(self, path: str) -> int:
+        """The number of a file or directory (inode), which is another one when it was made again."""
+        return os.stat(self.path(path)).st_ino
+
     def is_world_writable(self, path: str) -> bool:
         """Whether everybody may write a file or directory."""
         return bool(os.stat(self.path(path)).st_mode & stat.S_IWOTH)
