@@ -5,10 +5,11 @@
 >>> for record in backend.read(): ...
 >>> backend.detach()
 
-All sites are probes of one event, and one perf event on it has the program: so a thousand sites are attached and removed at
-once. The program knows only the address that was hit. Where code is at another address in each process, or on each boot,
-only its low bits are certain; sites that share those are in events of their own, with another copy of the program. Hits go
-through one ring buffer for all processors, or are counted by the program; what does not fit is counted as lost.
+All sites are probes of one event, and one perf event on it has the program: so a thousand sites are attached and
+removed at once. The program knows only the address that was hit. Where code is at another address in each process, or
+on each boot, only its low bits are certain; sites that share those are in events of their own, with another copy of the
+program. Hits go through one ring buffer for all processors, or are counted by the program; what does not fit is counted
+as lost.
 """
 
 from __future__ import annotations
@@ -158,11 +159,6 @@ class BccBackend:
         return self._table.capture
 
     @property
-    def histogram_functions(self) -> list[str]:
-        """The functions that the histograms of ``totals`` are of, in their order."""
-        return [] if self._counts is None else self._counts.histograms
-
-    @property
     def events(self) -> list[Event]:
         """The events that are attached."""
         return [attached.event for attached in self._attached]
@@ -214,7 +210,7 @@ class BccBackend:
             entries_here = {probe.number: entries_of[probe.number] for probe in event.probes}
             try:
                 self._attach_event(library, event, entries_here, ring, processes)
-            except _NotAccepted as error:
+            except _RejectedError as error:
                 refused += [
                     Refused(hit.site, Refusal.REJECTED, str(error)) for probe in event.probes for hit in probe.hits
                 ]
@@ -261,7 +257,7 @@ class BccBackend:
         seen: dict[int, int] = {}
         events: list[Event] = []
         for entry in self.capture.entries:
-            key = entry.probe.address & mask
+            key = _address(entry) & mask
             number = seen[key] = seen.get(key, -1) + 1
             if number == len(events):
                 events.append(Event(f"sites{number}", ()))
@@ -274,7 +270,7 @@ class BccBackend:
         mask, table = self._mask(), self._table
         descriptor = self._make(library, HASH, "sites", 8, table.size, len(entries))
         for entry in entries.values():
-            library.update(descriptor, struct.pack("=Q", entry.probe.address & mask), table.entry(entry))
+            library.update(descriptor, struct.pack("=Q", _address(entry) & mask), table.entry(entry))
         histograms = None if self._histograms < 0 else self._histograms
         code = site_program(
             self.capture,
@@ -290,7 +286,7 @@ class BccBackend:
         try:
             self._open(library, self._identity(f"{self._group}/{event.name}")[0], attached.program)
         except OSError as error:
-            raise _NotAccepted(error.strerror or str(error)) from error
+            raise _RejectedError(error.strerror or str(error)) from error
         self._attached.append(attached)
 
     def _open(self, library: Library, identity: int, program: int) -> None:
@@ -342,12 +338,12 @@ class BccBackend:
             fields = []
             for source in entry.sources:
                 if source.kind == "register":
-                    fields.append(("number", capture.register_offset(source.index), source.size, 0))
+                    fields.append(("number", capture.register_offset(source.number), source.size, 0))
                 elif source.kind == "text":
-                    fields.append(("text", source.index, 0, entry.texts[source.index].faults))
+                    fields.append(("text", source.number, 0, entry.texts[source.number].faults))
                 else:
-                    read = entry.reads[source.index]
-                    fields.append((source.kind, capture.read_offsets[source.index], source.size, read.faults))
+                    read = entry.reads[source.number]
+                    fields.append((source.kind, capture.read_offsets[source.number], source.size, read.faults))
             self._layouts[entry.probe.number] = RecordLayout(
                 [*fields, *stacks], capture.text_offset, capture.texts, LONG_TEXT
             )
@@ -377,21 +373,25 @@ class BccBackend:
         mask = self._mask()
         for attached in self._attached:
             for number, entry in attached.entries.items():
-                key = struct.pack("=Q", entry.probe.address & mask)
+                key = struct.pack("=Q", _address(entry) & mask)
                 found = self._library.lookup(attached.table, key, self._table.size)
                 hits[number] = 0 if found is None else Table.hits(found)
-        histograms = []
-        for index in range(len(self._counts.histograms)):
+        histograms = {}
+        for index, function in enumerate(self._counts.histograms):
             keys = range(index * BUCKETS, (index + 1) * BUCKETS)
-            found_ = [self._library.lookup(self._histograms, struct.pack("=I", key), 8) or bytes(8) for key in keys]
-            histograms.append([int(struct.unpack("=Q", value)[0]) for value in found_])
+            histograms[function] = [self._element(self._library, self._histograms, key) for key in keys]
         return Totals(hits, histograms)
 
-    def lost(self) -> int:
-        """Hits that the ring buffer had no room for, and those that the kernel kept from reaching a program."""
-        assert self._library is not None
-        value = self._library.lookup(self._lost, bytes(4), 8) or bytes(8)
+    @staticmethod
+    def _element(library: Library, array: int, index: int) -> int:
+        """An element of an array of 64 bits each."""
+        value = library.lookup(array, struct.pack("=I", index), 8) or bytes(8)
         return int(struct.unpack("=Q", value)[0])
+
+    def lost(self) -> int:
+        """Hits that the ring buffer had no room for."""
+        assert self._library is not None
+        return self._element(self._library, self._lost, 0)
 
     def hits(self) -> int | None:
         """How often the probes were hit by the kernel's count; see groups."""
@@ -445,5 +445,10 @@ class BccBackend:
         return expedited(self._host) if self._plan.kernel else nullcontext()
 
 
-class _NotAccepted(Exception):
+def _address(entry: Entry) -> int:
+    """Where the kernel puts a probe."""
+    return entry.probe.address + entry.probe.shift
+
+
+class _RejectedError(Exception):
     """The kernel does not take an event's probes; the text says why."""

@@ -6,8 +6,8 @@
 The address that was hit leads to the site's entry in a table (``Table`` says how it looks), which names what to read. A
 program either writes a record for each hit, or adds to counts and histograms and writes none.
 
-Programs on uprobes may be preempted, and another one run on the same processor meanwhile. So nothing is kept per processor:
-a record is filled where it lies in the ring buffer, and without one the program's own stack takes its place.
+Programs on uprobes may be preempted, and another one run on the same processor meanwhile. So nothing is kept per
+processor: a record is filled where it lies in the ring buffer, and without one the program's own stack takes its place.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Maps:
 class Options:
     """What a program does. ``mask`` are the bits of an address that tell the site.
 
-    ``condition`` is a filter in postfix order: comparisons, ``and``, ``or``, ``not``. ``wait``: memory of a user program
-    may be read in, which takes a program that may sleep.
+    ``condition`` is a filter in postfix order: comparisons, ``and``, ``or``, ``not``. ``wait``: memory of a user
+    program may be read in, which takes a program that may sleep.
     """
 
     kernel: bool
@@ -182,6 +182,7 @@ class _SiteProgram:
         self._find()
         if self._options.aggregate:
             self._aggregate()
+            code.go("out")
         else:
             self._record(SHORT_TEXT, "long" if capture.texts else None)
             code.go("out")

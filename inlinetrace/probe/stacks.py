@@ -3,8 +3,9 @@
 >>> symbols = Symbols(image, library)
 >>> symbols.frames(hit, process)             # [Frame("push", inlined), Frame("work", 0x55d0c0, 0x12), ...]
 
-The first frame is the site's own, with the functions that were inlined around it. Names come from the traced file itself,
-which is at hand when the process is gone, and for everything else from BCC, which looks into the running process.
+The first frame is the site's own, with the functions that were inlined around it. Names come from the traced file
+itself, which is at hand when the process is gone, and for everything else from BCC, which looks into the running
+process.
 """
 
 from __future__ import annotations
