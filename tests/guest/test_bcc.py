@@ -25,8 +25,7 @@ WANTED = "offset,whence,file,file->f_path.dentry->d_name.name,file->f_inode->i_s
 
 
 def seek(path: Path) -> None:
-    """Move in a file of 100 bytes."""
-    path.write_bytes(bytes(100))
+    """Move in a file."""
     with open(path, "rb", buffering=0) as handle:
         for offset, whence in PASSED:
             os.lseek(handle.fileno(), offset, whence)
@@ -55,6 +54,7 @@ def total(*arguments: str, work: Any) -> list[dict[str, Any]]:
 @pytest.mark.guest(root="bcc", kaslr=(True, False), timeout=600)
 def test_both_backends_show_the_same_of_the_same_calls(tmp_path: Path) -> None:
     arguments = ("vfs_llseek", "fput", "--args", WANTED, "--strings", "-k", VMLINUX, "-p", str(os.getpid()))
+    (tmp_path / "a-file").write_bytes(bytes(100))
     with tracing(*arguments) as one, tracing(*arguments, "--backend", "bcc") as other:
         seek(tmp_path / "a-file")
         tracefs, bcc = end(one), end(other)
@@ -80,6 +80,8 @@ def test_values_of_a_module_are_those_that_it_passed(inline_shapes: InlineShapes
 
 @pytest.mark.guest(root="bcc", timeout=600)
 def test_counts_and_histograms_are_made_in_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "a-file").write_bytes(bytes(100))
+
     def work() -> None:
         seek(tmp_path / "a-file")
 
@@ -106,6 +108,7 @@ def test_counts_and_histograms_are_made_in_the_kernel(tmp_path: Path) -> None:
 @pytest.mark.guest(root="bcc", timeout=600)
 def test_stacks_lead_to_the_system_call(tmp_path: Path) -> None:
     arguments = ("vfs_llseek", "--inline-only", "--stack", "--backend", "bcc", "-k", VMLINUX, "-p", str(os.getpid()))
+    (tmp_path / "a-file").write_bytes(bytes(100))
     with tracing(*arguments) as process:
         seek(tmp_path / "a-file")
         hits = end(process)
