@@ -7,16 +7,21 @@ import os
 import re
 import signal
 import subprocess
+import sys
+from base64 import b64decode, b64encode
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from tests.guest.host import from_host
 from tests.guest.state import TRACING
 from tests.guest.test_probe import VMLINUX, end, keep, tracing
 from tests.guest.test_probe_module import compare, installed, run_all
 from tests.guest.testmodule import NAME, InlineShapes
+from tests.kernels import Kernel
 
 __all__ = ["installed"]
 
@@ -163,3 +168,31 @@ def test_without_bcc_one_line_says_what_to_install() -> None:
     assert done.returncode == 1
     assert "python3-bpfcc" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@from_host
+def many_sites(kernel: Kernel) -> str:
+    """A position-independent program with 200 sites, as text: guests have no compiler."""
+    with TemporaryDirectory() as folder:
+        source, program = Path(folder) / "many.c", Path(folder) / "many"
+        script = [sys.executable, str(Path(__file__).parents[1] / "cases" / "programs" / "gen_many.py"), "200"]
+        source.write_text(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
+        subprocess.run(["gcc", "-g", "-O2", "-pie", str(source), "-o", str(program)], check=True)
+        return b64encode(program.read_bytes()).decode()
+
+
+@pytest.mark.guest(root="bcc", timeout=600)
+def test_sites_of_a_user_program_are_told_apart_wherever_it_is_mapped(tmp_path: Path) -> None:
+    program = tmp_path / "many"
+    program.write_bytes(b64decode(many_sites()))
+    program.chmod(0o755)
+    found = {}
+    for backend in ("tracefs", "bcc"):
+        command = ["inlinetrace", "probe", "tick", "--args", "--json", "-v", "--backend", backend, "-x", str(program)]
+        done = subprocess.run([*command, "--"], capture_output=True, text=True, check=True)
+        keep(done.stderr)
+        hits = [json.loads(line) for line in done.stdout.splitlines()]
+        found[backend] = [(hit["symbol"], hit["symbol_offset"], hit["args"], hit["unavailable"]) for hit in hits]
+    assert len({place for place, *_ in found["bcc"]}) >= 200
+    assert found["bcc"] == found["tracefs"]
+    assert "inlinetrace" not in (TRACING / "uprobe_events").read_text()
