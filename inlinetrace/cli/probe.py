@@ -22,15 +22,20 @@ import sys
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from inlinetrace.cli.inputs import add_input_arguments, open_input
+from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
+from inlinetrace.cli.terminal import visible
 from inlinetrace.elf.constants import ET_EXEC
 from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
+    from inlinetrace.elf.machine import Machine
     from inlinetrace.probe.backend import Backend
     from inlinetrace.probe.bcc import BccBackend
+    from inlinetrace.probe.events import Hit
     from inlinetrace.probe.fields import Reference
+    from inlinetrace.probe.output import Output
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
     from inlinetrace.probe.stacks import Symbols
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
@@ -50,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``probe``."""
     parser.add_argument("functions", nargs="+", metavar="FUNC", help="function names or shell globs")
     add_input_arguments(parser)
+    add_btf_arguments(parser)
     values = parser.add_argument_group("values")
     values.add_argument(
         "--args",
@@ -125,7 +132,6 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Run ``probe``; 0 when the trace ended as it should."""
     from inlinetrace.probe.kernel_filter import set_filters
-    from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
     from inlinetrace.target.modules import is_module_file
@@ -145,17 +151,17 @@ def run(args: argparse.Namespace) -> int:
     elif attaches:
         require_kprobes(host)
     condition = parse_condition(args.where) if args.where else None
-    image = open_input(args, host)
-    if attaches and image.module is not None:
+    listed = open_listing(args, host)
+    image = _code_image(listed)
+    if attaches and image is not None and image.module is not None:
         _require_loaded(host, image, from_file=is_module_file(args.module))
-    machine = image.debug.machine
-    types = Types(image.dwarf.dies, machine, image.debug.little_endian)
-    plan = _plan(args, host, image, types, condition)
+    types = types_of(listed)
+    plan = _plan(args, host, listed, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
-        return _print(args, plan, image, types)
-    return _trace(args, host, plan, image, types, condition, arguments)
+        return _print(args, plan, listed, types)
+    return _trace(args, host, plan, listed.machine, image, types, condition, arguments)
 
 
 def _check_output(args: argparse.Namespace) -> None:
@@ -177,14 +183,44 @@ def _histogram(args: argparse.Namespace) -> Reference | None:
     return None if args.hist is None else parse(args.hist)
 
 
-def _plan(args: argparse.Namespace, host: Host, image: Image, types: Types, condition: Condition | None) -> Plan:
+def _code_image(listed: Image | BtfImage) -> Image | None:
+    """The file that probes go into; None if the running kernel is known by its location info alone."""
+    from inlinetrace.target.image import Image, make_image
+
+    if isinstance(listed, Image):
+        return listed
+    program = listed.program
+    return None if program is None else make_image(program, program, module=listed.reader.module)
+
+
+def types_of(listed: Image | BtfImage) -> Types:
+    """The types that the sites of an input refer to."""
+    from inlinetrace.target.image import Image
+
+    if isinstance(listed, Image):
+        from inlinetrace.probe.dwarf_types import DwarfTypes
+
+        return DwarfTypes(listed.dwarf.dies, listed.machine, listed.debug.little_endian)
+    from inlinetrace.probe.btf_types import BtfTypes
+
+    return BtfTypes(listed.reader)
+
+
+def _plan(
+    args: argparse.Namespace,
+    host: Host,
+    listed: Image | BtfImage,
+    image: Image | None,
+    types: Types,
+    condition: Condition | None,
+) -> Plan:
     from inlinetrace.probe.target import plan_image
 
-    sites = _sites(args, image)
+    sites = _sites(args, listed)
     if condition is not None:
         condition.settle({parameter.name for site in sites for parameter in site.parameters})
     return plan_image(
-        image,
+        listed if image is None else image,
         sites,
         types,
         kernel=not args.exec,
@@ -209,13 +245,13 @@ def _hidden(args: argparse.Namespace, condition: Condition | None) -> list[Refer
     return [*compared, counted]
 
 
-def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
+def _sites(args: argparse.Namespace, image: Image | BtfImage) -> list[Site]:
     missing = [pattern for pattern in args.functions if pattern != "*" and not image.has_function(pattern)]
     if missing:
         raise NotFoundError(f"no function {missing[0]}", path=image.path)
     sites = [
         site
-        for site in image.sites(args.functions)
+        for site in image.listing(args.functions).sites()
         if Mark.TRANSPARENT not in site.marks and (site.inlined or not args.inline_only)
     ]
     if not sites:
@@ -224,7 +260,7 @@ def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
     return sites
 
 
-def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> int:
+def _print(args: argparse.Namespace, plan: Plan, image: Image | BtfImage, types: Types) -> int:
     from inlinetrace.probe import emit
 
     if args.emit == "tracefs":
@@ -232,7 +268,7 @@ def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> 
     elif args.emit == "perf":
         lines = emit.perf_script(plan)
     elif args.emit == "bpftrace":
-        lines = emit.bpftrace_program(plan, image.debug.machine, types)
+        lines = emit.bpftrace_program(plan, image.machine, types)
     else:
         lines = emit.plan_json(plan) if args.json else emit.plan_text(plan)
     with _output(args) as file:
@@ -268,7 +304,8 @@ def _trace(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
-    image: Image,
+    machine: Machine,
+    image: Image | None,
     types: Types,
     condition: Condition | None,
     arguments: list[str] | None,
@@ -280,9 +317,9 @@ def _trace(
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
-    if plan.kernel and plan.module is None and image.loaded is None:
+    if plan.kernel and plan.module is None and image is not None and image.loaded is None:
         check_kernel(host, image)
-    program = None if plan.kernel else _open_program(plan.target, image)
+    program = None if image is None or plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
     if condition is not None and args.args != "":
@@ -292,7 +329,7 @@ def _trace(
     backend: Backend
     symbols, stacks = None, 0
     if args.backend == "bcc":
-        bcc, symbols = _bcc(args, host, plan, image, condition, program, follow=arguments is not None)
+        bcc, symbols = _bcc(args, host, plan, machine, image, condition, program, follow=arguments is not None)
         backend, stacks = bcc, bcc.capture.stacks
     else:
         backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
@@ -300,7 +337,7 @@ def _trace(
     output = Output(epoch, verbose=args.verbose, hidden=hidden, symbols=symbols)
     child = None
     with _output(args) as file:
-        render = output.json if args.json else output.line
+        render = output.json if args.json else lambda hit, process: _text(output, hit, process)
         session = Session(
             host,
             plan,
@@ -328,8 +365,17 @@ def _trace(
             if outcome.totals is not None:
                 tally.add_totals(plan, outcome.totals, types)
             for line in tally.json() if args.json else tally.text():
-                _write(file, line)
+                _write(file, line if args.json else visible(line))
+    if program is not None and child is None and not _is_still(plan.target, program):
+        _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
+
+
+def _text(output: Output, hit: Hit, process: int | None) -> str:
+    """A hit and its stacks; what is of the traced program must not make lines or colours of its own."""
+    line = visible(output.line(hit, process))
+    stack = output.stack(hit, process)
+    return "\n".join([line, *map(visible, stack)]) if stack else line
 
 
 def _tally(args: argparse.Namespace, plan: Plan, types: Types) -> Tally | None:
@@ -348,7 +394,8 @@ def _bcc(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
-    image: Image,
+    machine: Machine,
+    image: Image | None,
     condition: Condition | None,
     program: int | None,
     *,
@@ -369,11 +416,9 @@ def _bcc(
         histogram=None if counted is None else counted.label,
         condition=condition,
         follow=follow,
-        fixed=not plan.kernel and image.program.type == ET_EXEC,
+        fixed=not plan.kernel and image is not None and image.program.type == ET_EXEC,
     )
-    backend = BccBackend(
-        host, plan, image.debug.machine, wanted, program=program, buffer_kb=args.buffer_size, library=library
-    )
+    backend = BccBackend(host, plan, machine, wanted, program=program, buffer_kb=args.buffer_size, library=library)
     return backend, Symbols(image, library, kernel=plan.kernel) if args.stack else None
 
 
@@ -408,10 +453,28 @@ def _open_program(path: str, image: Image) -> int:
     from inlinetrace.elf.file import ElfFile
 
     now = ElfFile.open(f"/proc/self/fd/{descriptor}")
-    if now.build_id != image.program.build_id or now.file_size != image.program.file_size:
+    if now.build_id != image.program.build_id or not _same_code(now, image.program):
         os.close(descriptor)
         raise InlineTraceError("the file was replaced while it was read: start again", path=path)
     return descriptor
+
+
+def _same_code(one: ElfFile, other: ElfFile) -> bool:
+    """Whether two files have the same instructions in the same places: a build id may be missing, or be no promise."""
+
+    def code(file: ElfFile) -> list[tuple[int, int, bytes]]:
+        sections = [section for section in file.sections if section.executable and not section.nobits]
+        return [(section.offset, section.address, bytes(file.raw_data(section))) for section in sections]
+
+    return one.file_size == other.file_size and code(one) == code(other)
+
+
+def _is_still(path: str, descriptor: int) -> bool:
+    """Whether a path still names the file that was opened."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def check_kernel(host: Host, image: Image) -> None:
@@ -457,7 +520,7 @@ def module_watch(host: Host, module: str) -> Callable[[], str | None]:
 
 
 def _say(text: str) -> None:
-    print(f"inlinetrace: {text}", file=sys.stderr)
+    print(f"inlinetrace: {visible(text)}", file=sys.stderr)
 
 
 def _say_refused(refused: list[Refused], total: int) -> None:

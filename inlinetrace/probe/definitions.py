@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ from inlinetrace.probe.plan import Event, Plan, Refusal, Refused, definition
 
 if TYPE_CHECKING:
     from inlinetrace.target.host import Host
+
+FULL = (errno.ENOMEM, errno.ENOSPC, errno.ENODEV)
+"""What the kernel answers when it has no room: for buffers, events, identifiers of events."""
 
 
 def define(
@@ -28,6 +32,7 @@ def define(
     """Define events in a group; return them with the probes that the kernel accepted, and what it did not.
 
     ``target`` is how the kernel finds the program, by default the plan's. See plan.definition for ``fetches``.
+    Raises OSError if the kernel has no room for more (``FULL``).
     """
     accepted: list[Event] = []
     refused: list[Refused] = []
@@ -39,6 +44,8 @@ def define(
                 try:
                     write(definition(plan, event, probe, group, target, fetches=fetches) + "\n")
                 except OSError as error:
+                    if error.errno in FULL:
+                        raise
                     detail = _reason(host, tracefs, error)
                     refused += [Refused(hit.site, Refusal.REJECTED, detail) for hit in probe.hits]
                 else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from inlinetrace.errors import NotFoundError
 from inlinetrace.probe.fetch import Place
 from inlinetrace.probe.kernel_text import KernelText
+from inlinetrace.sites.from_btf import OffsetBase
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.nodes import Op
 from inlinetrace.sites.reasons import Reason, Unavailable
@@ -22,10 +23,12 @@ from inlinetrace.sites.reasons import Reason, Unavailable
 if TYPE_CHECKING:
     from inlinetrace.elf.sections import Section
     from inlinetrace.sites.model import Parameter, Site
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.image import Image
 
 ANCHOR = "_stext"
 """The symbol that addresses in a kernel are counted from: it needs neither kallsyms nor the KASLR offset."""
+_IMAGE_START = "_text"
 PER_CPU = ".data..percpu"
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 
@@ -239,6 +242,66 @@ class ModulePlacement(_Kprobes):
         if runtime is None:
             return Unavailable(Reason.HIDDEN_ADDRESS, f"where {section.name} of {self._name} is, is not known")
         return runtime
+
+
+class RunningPlacement:
+    """The running kernel, or a module of it, known by its own location info alone: without a file.
+
+    Sites of the kernel are told by their offset in ``.text``, those of a module by their run-time addresses.
+    """
+
+    def __init__(self, listed: BtfImage) -> None:
+        reader = listed.reader
+        self._module = reader.module
+        self._surroundings = reader.surroundings
+        self._place = Place(reader.machine, lambda address, relocated: f"@{address:#x}")
+        from_image = reader.offset_base is OffsetBase.IMAGE and reader.surroundings is None
+        self.target = self._module or (_IMAGE_START if from_image else ANCHOR)
+
+    def in_file(self, site: Site) -> Site:
+        """See Placement."""
+        if self._module is not None or site.section_offset is None:
+            return site
+        return site._replace(address=site.section_offset)
+
+    def anchor(self, address: int) -> str | None:
+        """See Placement."""
+        found = self._function(address)
+        return None if found is None else f"{self._module}:{found[0]}"
+
+    def offset(self, address: int) -> int | None:
+        """See Placement."""
+        if self._module is None:
+            return address
+        found = self._function(address)
+        return None if found is None else found[1]
+
+    def _function(self, address: int) -> tuple[str, int] | None:
+        """The function of the module around an address, if its name is unique there."""
+        if self._module is None or self._surroundings is None:
+            return None
+        found = self._surroundings.symbol(address)
+        return found if found is not None and len(self._surroundings.copies(found[0])) == 1 else None
+
+    def shift(self, address: int) -> int:
+        """See Placement. Sites are behind the start of the function that they are in."""
+        return 0
+
+    def moved(self, address: int) -> int | None:
+        """See Placement."""
+        return None if self._module is None else 0
+
+    def place(self, site: Site) -> Place:
+        """See Placement."""
+        return self._place
+
+    def resolve(self, address: int, site: Site) -> int | Unavailable | None:
+        """See Placement: what is known at all is known as it is at run time."""
+        return address
+
+    def is_per_cpu(self, address: int) -> bool:
+        """See Placement: BTF has no memory at fixed addresses."""
+        return False
 
 
 def _is_kept(name: str) -> bool:

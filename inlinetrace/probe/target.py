@@ -1,7 +1,7 @@
 """Plans for a user program and for a kernel image: where their probes go and how their fixed addresses are named.
 
 >>> image = open_image("./program")
->>> types = Types(image.dwarf.dies, image.debug.machine)
+>>> types = DwarfTypes(image.dwarf.dies, image.debug.machine)
 >>> plan = plan_image(image, image.sites(["push"]), types, everything=True)
 """
 
@@ -13,20 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inlinetrace.probe.fetch import Place
-from inlinetrace.probe.placement import KernelPlacement, ModulePlacement, settle
+from inlinetrace.probe.placement import KernelPlacement, ModulePlacement, Placement, RunningPlacement, settle
 from inlinetrace.probe.plan import Plan, make_plan
-from inlinetrace.probe.refusals import kernel_check, program_check
+from inlinetrace.probe.refusals import kernel_check, program_check, running_check
+from inlinetrace.target.btf_image import BtfImage
+from inlinetrace.target.host import Host
 
 if TYPE_CHECKING:
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.types import Types
     from inlinetrace.sites.model import Site
-    from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
 
 def plan_image(
-    image: Image,
+    image: Image | BtfImage,
     sites: Iterable[Site],
     types: Types,
     *,
@@ -42,10 +43,13 @@ def plan_image(
 ) -> Plan:
     """Plan uprobes in a program, or kprobes in the kernel or module that ``image`` is the file of; see make_plan.
 
+    A BtfImage stands for what runs and has location info, but no file.
+
     ``host`` is the machine that runs the kernel: its own blacklist is looked at. ``guarded``: reads of memory have to
     be proved (tracefs), see Place.
     """
     if not kernel:
+        assert not isinstance(image, BtfImage)
         program = image.program
         return make_plan(
             sites,
@@ -62,20 +66,29 @@ def plan_image(
             hidden=hidden,
             maximum_probes=maximum_probes,
         )
-    placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
+    placement: Placement
+    if isinstance(image, BtfImage):
+        placement, check, module = RunningPlacement(image), running_check(image, host or Host()), image.reader.module
+    else:
+        placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
+        check, module = kernel_check(image, host), image.module
+
+    def place(site: Site) -> Place:
+        return replace(placement.place(site), guarded=guarded)
+
     return make_plan(
         [settle(placement.in_file(site), placement) for site in sites],
         references,
         target=placement.target,
         kernel=True,
         types=types,
-        place=lambda site: replace(placement.place(site), guarded=guarded),
+        place=place,
         offset=placement.offset,
-        check=kernel_check(image, host),
+        check=check,
         anchor=placement.anchor,
         shift=placement.shift,
         moved=placement.moved,
-        module=image.module,
+        module=module,
         strings=strings,
         doubtful=doubtful,
         everything=everything,

@@ -6,7 +6,7 @@ The values of the enums are the words of the JSON output; they only grow.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Reason(enum.Enum):
@@ -42,8 +42,7 @@ class Reason(enum.Enum):
     """The format the site was read from cannot say it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(NamedTuple):
     """A value that cannot be had. ``detail`` is for people: the operations, or what a pointer points at."""
 
     reason: Reason

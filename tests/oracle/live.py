@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from inlinetrace.probe.child import Child
+from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.events import Decoder
 from inlinetrace.probe.events import Hit as ProbeHit
 from inlinetrace.probe.plan import Refusal
 from inlinetrace.probe.session import Limits, Session
 from inlinetrace.probe.target import plan_image
 from inlinetrace.probe.tracefs import TracefsBackend
-from inlinetrace.probe.types import Decoded, Enumerator, Types
+from inlinetrace.probe.types import Decoded, Enumerator
 from inlinetrace.sites.model import Site
 from inlinetrace.sites.reasons import Mark, Unavailable
 from inlinetrace.target import open_image
@@ -41,7 +42,7 @@ _STACK = (0x7F0000000000, 1 << 47)
 def trace(shop: Workshop, binary: Path) -> Run:
     """Trace one execution. Raises Discarded as Workshop.run does, TraceError if the trace is not whole."""
     image = open_image(str(binary))
-    types = Types(image.dwarf.dies, image.debug.machine)
+    types = DwarfTypes(image.dwarf.dies, image.debug.machine)
     sites = [site for site in image.sites() if Mark.TRANSPARENT not in site.marks]
     anchor = Site(_ANCHOR, False, symbol(binary, _ANCHOR), ".text", None, _ANCHOR, 0, "void", ())
     plan = plan_image(image, [*sites, anchor], types, everything=True, doubtful=True)
