@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
     from inlinetrace.probe.backend import Backend
     from inlinetrace.probe.bcc import BccBackend
+    from inlinetrace.probe.events import Hit
     from inlinetrace.probe.fields import Reference
+    from inlinetrace.probe.output import Output
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
     from inlinetrace.probe.stacks import Symbols
@@ -159,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
         return _print(args, plan, listed, types)
-    return _trace(args, host, plan, listed, image, types, condition, arguments)
+    return _trace(args, host, plan, listed.machine, image, types, condition, arguments)
 
 
 def _code_image(listed: Image | BtfImage) -> Image | None:
@@ -302,7 +304,7 @@ def _trace(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
-    listed: Image | BtfImage,
+    machine: Machine,
     image: Image | None,
     types: Types,
     condition: Condition | None,
@@ -327,7 +329,7 @@ def _trace(
     backend: Backend
     symbols, stacks = None, 0
     if args.backend == "bcc":
-        bcc, symbols = _bcc(args, host, plan, listed.machine, image, condition, program, follow=arguments is not None)
+        bcc, symbols = _bcc(args, host, plan, machine, image, condition, program, follow=arguments is not None)
         backend, stacks = bcc, bcc.capture.stacks
     else:
         backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
@@ -335,7 +337,7 @@ def _trace(
     output = Output(epoch, verbose=args.verbose, hidden=hidden, symbols=symbols)
     child = None
     with _output(args) as file:
-        render = output.json if args.json else lambda hit, process: visible(output.line(hit, process))
+        render = output.json if args.json else lambda hit, process: _text(output, hit, process)
         session = Session(
             host,
             plan,
@@ -363,10 +365,17 @@ def _trace(
             if outcome.totals is not None:
                 tally.add_totals(plan, outcome.totals, types)
             for line in tally.json() if args.json else tally.text():
-                _write(file, line)
+                _write(file, line if args.json else visible(line))
     if program is not None and child is None and not _is_still(plan.target, program):
         _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
+
+
+def _text(output: Output, hit: Hit, process: int | None) -> str:
+    """A hit and its stacks; what is of the traced program must not make lines or colours of its own."""
+    line = visible(output.line(hit, process))
+    stack = output.stack(hit, process)
+    return "\n".join([line, *map(visible, stack)]) if stack else line
 
 
 def _tally(args: argparse.Namespace, plan: Plan, types: Types) -> Tally | None:

@@ -6,10 +6,11 @@
 >>> backend.detach()
 
 All sites are probes of one event, and one perf event on it has the program: so a thousand sites are attached and
-removed at once. The program knows only the address that was hit. Where code is at another address in each process, or
-on each boot, only its low bits are certain; sites that share those are in events of their own, with another copy of the
-program. Hits go through one ring buffer for all processors, or are counted by the program; what does not fit is counted
-as lost.
+removed at once. The program is told only the address that was hit. Where code is at another address in each process, or
+on each boot, only its low bits are certain; if those do not tell all sites of a user program apart, the program looks
+up which probe the kernel is handling (bpf_kernel). Where that cannot be, sites that are told alike are in events of
+their own, each with a copy of the program. Hits go through one ring buffer for all processors, or are counted by the
+program; what does not fit is counted as lost.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from inlinetrace.probe.bcc_library import (
     open_library,
 )
 from inlinetrace.probe.bpf_capture import LONG_TEXT, Capture, Entry
+from inlinetrace.probe.bpf_kernel import DispatchNotes, dispatch_notes
 from inlinetrace.probe.bpf_program import (
     BUCKETS,
     Comparison,
@@ -53,7 +55,6 @@ from inlinetrace.probe.bpf_program import (
 from inlinetrace.probe.bpf_totals import KernelCounts, kernel_counts, kernel_filter
 from inlinetrace.probe.definitions import define
 from inlinetrace.probe.expedite import expedited
-from inlinetrace.probe.placement import ANCHOR
 from inlinetrace.probe.plan import Event, Plan, Refusal, Refused
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
@@ -140,6 +141,8 @@ class BccBackend:
         self._producer: mmap.mmap | None = None
         self._lost = -1
         self._histograms = -1
+        self._mask = _WHOLE
+        self._notes: DispatchNotes | None = None
         self._counts: KernelCounts | None = None
         self._condition: tuple[Comparison | str, ...] = ()
         self._table = Table(Capture.of(plan, machine, frames=self._wanted.frames))
@@ -199,7 +202,7 @@ class BccBackend:
         if self._counts is not None and self._counts.histograms:
             entries = BUCKETS * len(self._counts.histograms)
             self._histograms = self._make(library, ARRAY, "histograms", 4, 8, entries)
-        split = self._split()
+        split = self._identify()
         entries_of = {entry.probe.number: entry for entry in capture.entries}
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
@@ -243,21 +246,39 @@ class BccBackend:
         )
         return ring
 
-    def _mask(self) -> int:
+    def _identify(self) -> list[Event]:
+        """Decide how a site is told by a program, and return events in which no two probes are told alike."""
+        self._mask = self._certain_bits()
+        events = self._split()
+        if len(events) > 1 and not self._plan.kernel:
+            self._notes = dispatch_notes(self._host)
+            events = self._split()
+        return events
+
+    def _certain_bits(self) -> int:
         """The bits of an address that are certain before the code is loaded."""
         if self._wanted.fixed:
             return _WHOLE
-        if self._plan.kernel and self._plan.target == ANCHOR and self._machine.name == "x86_64":
-            return _X86_KERNEL_MASK
-        return _PAGE_MASK
+        if not self._plan.kernel:
+            return _PAGE_MASK
+        if self._plan.module is not None:
+            # the addresses of its file are made up: only those at run time tell
+            known = all(entry.probe.moved is not None for entry in self.capture.entries)
+            return _WHOLE if known else 0
+        return _X86_KERNEL_MASK if self._machine.name == "x86_64" else _PAGE_MASK
+
+    def _key(self, entry: Entry) -> int:
+        """What tells a site."""
+        probe = entry.probe
+        if self._notes is not None:
+            return probe.offset
+        return (probe.address + probe.shift + (probe.moved or 0)) & self._mask
 
     def _split(self) -> list[Event]:
-        """Events in which no two probes have the same certain bits."""
-        mask = self._mask()
         seen: dict[int, int] = {}
         events: list[Event] = []
         for entry in self.capture.entries:
-            key = _address(entry) & mask
+            key = self._key(entry)
             number = seen[key] = seen.get(key, -1) + 1
             if number == len(events):
                 events.append(Event(f"sites{number}", ()))
@@ -267,16 +288,23 @@ class BccBackend:
     def _attach_event(
         self, library: Library, event: Event, entries: dict[int, Entry], ring: int | None, processes: int | None
     ) -> None:
-        mask, table = self._mask(), self._table
+        table = self._table
         descriptor = self._make(library, HASH, "sites", 8, table.size, len(entries))
         for entry in entries.values():
-            library.update(descriptor, struct.pack("=Q", _address(entry) & mask), table.entry(entry))
+            library.update(descriptor, struct.pack("=Q", self._key(entry)), table.entry(entry))
         histograms = None if self._histograms < 0 else self._histograms
         code = site_program(
             self.capture,
             table,
             Maps(descriptor, ring, self._lost, processes, histograms),
-            Options(self._plan.kernel, mask, self._counts is not None, self._condition, not self._plan.kernel),
+            Options(
+                self._plan.kernel,
+                self._mask,
+                self._notes,
+                aggregate=self._counts is not None,
+                condition=self._condition,
+                wait=not self._plan.kernel,
+            ),
         )
         attached = _Attached(event, entries, descriptor)
         attached.program = library.load_program(
@@ -370,10 +398,9 @@ class BccBackend:
         if self._counts is None or self._library is None:
             return None
         hits = {}
-        mask = self._mask()
         for attached in self._attached:
             for number, entry in attached.entries.items():
-                key = struct.pack("=Q", _address(entry) & mask)
+                key = struct.pack("=Q", self._key(entry))
                 found = self._library.lookup(attached.table, key, self._table.size)
                 hits[number] = 0 if found is None else Table.hits(found)
         histograms = {}
@@ -443,11 +470,6 @@ class BccBackend:
     def _quick(self) -> AbstractContextManager[None]:
         """Where waiting for grace periods is what takes the time: kprobes."""
         return expedited(self._host) if self._plan.kernel else nullcontext()
-
-
-def _address(entry: Entry) -> int:
-    """Where the kernel puts a probe."""
-    return entry.probe.address + entry.probe.shift
 
 
 class _RejectedError(Exception):

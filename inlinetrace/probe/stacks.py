@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 class Symbols:
     """Names of addresses in the traced file, the kernel, and running processes."""
 
-    def __init__(self, image: Image, library: Library, *, kernel: bool) -> None:
+    def __init__(self, image: Image | None, library: Library, *, kernel: bool) -> None:
         self._image = image
         self._library = library
         self._kernel = kernel
@@ -93,7 +93,7 @@ class Symbols:
         return known
 
     def _find(self, address: int, process: int | None, bias: int) -> Frame:
-        if self._kernel == (process == _KERNEL):
+        if self._image is not None and self._kernel == (process == _KERNEL):
             found = self._image.symbol((address - bias - 1) & ((1 << 64) - 1))
             if found is not None:
                 return Frame(found[0], address, found[1] + 1)

@@ -7,16 +7,21 @@ import os
 import re
 import signal
 import subprocess
+import sys
+from base64 import b64decode, b64encode
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from tests.guest.host import from_host
 from tests.guest.state import TRACING
 from tests.guest.test_probe import VMLINUX, end, keep, tracing
 from tests.guest.test_probe_module import compare, installed, run_all
 from tests.guest.testmodule import NAME, InlineShapes
+from tests.kernels import Kernel
 
 __all__ = ["installed"]
 
@@ -25,8 +30,7 @@ WANTED = "offset,whence,file,file->f_path.dentry->d_name.name,file->f_inode->i_s
 
 
 def seek(path: Path) -> None:
-    """Move in a file of 100 bytes."""
-    path.write_bytes(bytes(100))
+    """Move in a file."""
     with open(path, "rb", buffering=0) as handle:
         for offset, whence in PASSED:
             os.lseek(handle.fileno(), offset, whence)
@@ -55,6 +59,7 @@ def total(*arguments: str, work: Any) -> list[dict[str, Any]]:
 @pytest.mark.guest(root="bcc", kaslr=(True, False), timeout=600)
 def test_both_backends_show_the_same_of_the_same_calls(tmp_path: Path) -> None:
     arguments = ("vfs_llseek", "fput", "--args", WANTED, "--strings", "-k", VMLINUX, "-p", str(os.getpid()))
+    (tmp_path / "a-file").write_bytes(bytes(100))
     with tracing(*arguments) as one, tracing(*arguments, "--backend", "bcc") as other:
         seek(tmp_path / "a-file")
         tracefs, bcc = end(one), end(other)
@@ -80,6 +85,8 @@ def test_values_of_a_module_are_those_that_it_passed(inline_shapes: InlineShapes
 
 @pytest.mark.guest(root="bcc", timeout=600)
 def test_counts_and_histograms_are_made_in_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "a-file").write_bytes(bytes(100))
+
     def work() -> None:
         seek(tmp_path / "a-file")
 
@@ -106,6 +113,7 @@ def test_counts_and_histograms_are_made_in_the_kernel(tmp_path: Path) -> None:
 @pytest.mark.guest(root="bcc", timeout=600)
 def test_stacks_lead_to_the_system_call(tmp_path: Path) -> None:
     arguments = ("vfs_llseek", "--inline-only", "--stack", "--backend", "bcc", "-k", VMLINUX, "-p", str(os.getpid()))
+    (tmp_path / "a-file").write_bytes(bytes(100))
     with tracing(*arguments) as process:
         seek(tmp_path / "a-file")
         hits = end(process)
@@ -160,3 +168,31 @@ def test_without_bcc_one_line_says_what_to_install() -> None:
     assert done.returncode == 1
     assert "python3-bpfcc" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@from_host
+def many_sites(kernel: Kernel) -> str:
+    """A position-independent program with 200 sites, as text: guests have no compiler."""
+    with TemporaryDirectory() as folder:
+        source, program = Path(folder) / "many.c", Path(folder) / "many"
+        script = [sys.executable, str(Path(__file__).parents[1] / "cases" / "programs" / "gen_many.py"), "200"]
+        source.write_text(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
+        subprocess.run(["gcc", "-g", "-O2", "-pie", str(source), "-o", str(program)], check=True)
+        return b64encode(program.read_bytes()).decode()
+
+
+@pytest.mark.guest(root="bcc", timeout=600)
+def test_sites_of_a_user_program_are_told_apart_wherever_it_is_mapped(tmp_path: Path) -> None:
+    program = tmp_path / "many"
+    program.write_bytes(b64decode(many_sites()))
+    program.chmod(0o755)
+    found = {}
+    for backend in ("tracefs", "bcc"):
+        command = ["inlinetrace", "probe", "tick", "--args", "--json", "-v", "--backend", backend, "-x", str(program)]
+        done = subprocess.run([*command, "--"], capture_output=True, text=True, check=True)
+        keep(done.stderr)
+        hits = [json.loads(line) for line in done.stdout.splitlines()]
+        found[backend] = [(hit["symbol"], hit["symbol_offset"], hit["args"], hit["unavailable"]) for hit in hits]
+    assert len({place for place, *_ in found["bcc"]}) >= 200
+    assert found["bcc"] == found["tracefs"]
+    assert "inlinetrace" not in (TRACING / "uprobe_events").read_text()

@@ -24,6 +24,9 @@ Hits = list[dict[str, Any]]
 _PATIENCE = 5.0
 
 
+Compiler = Callable[..., Path]
+
+
 def orphans(host: Host, tracefs: str) -> set[str]:
     """Groups and instances with names of ours whose process is gone, or is this one."""
     return {
