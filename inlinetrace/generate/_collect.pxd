@@ -36,6 +36,7 @@ cdef enum:
     F_NAMELESS = 128     # a parameter has no name
     F_SIGNED = 256
     F_REORDERED = 512    # its own parameters stand in another order than those of what it is an instance of
+    F_ASSEMBLER = 2048   # its unit knows no prototypes
     F_UNEXPECTED = 1024  # a parameter is not where a caller puts it
 
 cdef struct Record:

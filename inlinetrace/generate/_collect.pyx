@@ -765,6 +765,8 @@ cdef class Collector:
                     if function.reference == UNRESOLVED:
                         self.error_at = key
                         return ERR_NO_TYPE
+                if unit.language == 0x8001:
+                    function.flags |= F_ASSEMBLER
                 if v[S_B]:
                     function.flags |= F_DECLARATION
                 if v[S_C]:
