@@ -190,6 +190,7 @@ cdef class Collector:
     cdef bint own_strings        # the Info has the .debug_str of main
     cdef uint64_t error_at
     cdef bint error_in_abbrev
+    cdef bint lacks_supplement
     cdef readonly uint64_t entries
 
     cdef int scan_unit(self) noexcept nogil

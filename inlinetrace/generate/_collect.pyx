@@ -155,12 +155,15 @@ cdef class Collector:
                 self._raise(error)
 
     cdef int _enter(self, Info info, uint32_t number) except -1:
-        self.info = info
         self.info_number = number
         self.own_strings = info is self.main or (
             info.strings.shape[0] == self.main.strings.shape[0] and start_of(info.strings) == start_of(self.main.strings))
+        if info is not self.info:
+            # the table is known by its offset, which says nothing in another file
+            self.table.valid = False
         self.abbrev_data = start_of(info.abbrev)
         self.abbrev_size = info.abbrev.shape[0]
+        self.info = info
         self.alternate_number = -1
         for k, other in enumerate(self.infos):
             if info.alternate is not None and other is info.alternate:
@@ -208,7 +211,7 @@ cdef class Collector:
         if error == ERR_MANY:
             raise UnsupportedError("more types, names or entries in one unit than can be numbered",
                                    path=info.path, section=section, offset=at)
-        if error == ERR_SUPPLEMENT:
+        if error == ERR_SUPPLEMENT or (error == ERR_STRING_AT and self.lacks_supplement):
             raise UnsupportedError("types stand in a supplementary file (dwz) that was not found",
                                    path=info.path, section=section, offset=at)
         if error == ERR_SIBLING:
@@ -263,6 +266,7 @@ cdef class Collector:
             return <uint32_t>offset + 1
         if value.value >> STR_SHIFT == STR_ALT:
             if self.alternate_number < 0:
+                self.lacks_supplement = True
                 return NAME_LIMIT
             text = (<Info>self.info.alternate).string_at((<uint64_t>STR_STR << STR_SHIFT) | offset, &length)
         else:

@@ -458,4 +458,4 @@ cdef class Graph:
             if self.ambiguous[i]:
                 name = bytes(self.names.at[i >> 1][:self.names.length[i >> 1]]).decode("utf-8", "surrogateescape")
                 found.append("union " + name if i & 1 else name)
-        return found
+        return sorted(found)
