@@ -15,7 +15,7 @@ from inlinetrace.dwarf._cursor cimport (
 from inlinetrace.dwarf._forms cimport (
     ERR_ABBREV, STR_ALT, STR_INLINE, STR_SHIFT, STR_STR, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG,
     V_OFFSET, V_LIST_INDEX, V_REF, V_SIGNATURE, V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, UnitHeader,
-    Value, find_abbreviation, fixed_size, free_abbreviations, load_abbreviations, read_form, skip_form,
+    Value, find_abbreviation, free_abbreviations, load_abbreviations, read_form, skip_form,
 )
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 from inlinetrace.generate._resolve cimport finish
@@ -748,7 +748,7 @@ cdef class Collector:
                 r.last = <uint32_t>v[S_C]
                 if r.reference == 5 or r.reference == 6:
                     r.flags |= F_SIGNED
-                if r.size & (r.size - 1) or r.size > 16 or r.size == 0:
+                if (r.size & (r.size - 1) or r.size > 16 or r.size == 0) and (r.reference == 5 or r.reference == 7):
                     r.flags |= F_ODD
                 own = <uint32_t>OWN_RECORD << OWN_SHIFT | <uint32_t>index
             elif kind == W_FUNCTION:
@@ -864,7 +864,7 @@ cdef class Collector:
             if op.skip:
                 skip(c, op.skip)
             else:
-                skip_form(c, self.unit, op.form, _width(op.form, self.unit))
+                skip_form(c, self.unit, op.form, op.width)
         return 0
 
     cdef int _member(self, Shape* shape, int64_t* v, Record* owner, Item* item) noexcept nogil:
@@ -944,7 +944,3 @@ cdef class Collector:
             r.word = <uint32_t>TAG | r.name | (<uint32_t>TAG_UNION if r.kind == B_UNION else 0)
         return 0
 
-
-cdef int _width(unsigned form, UnitHeader* unit) noexcept nogil:
-    """Size of a form in bytes, -1 if it varies."""
-    return fixed_size(form, unit)
