@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from inlinetrace.errors import InlineTraceError
 
-COMMANDS = ("list", "dump", "probe", "clean")
+COMMANDS = ("list", "dump", "generate", "probe", "clean")
 _WITH_PROGRAM = ("probe",)
 
 _EPILOG = (
