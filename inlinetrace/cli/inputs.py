@@ -90,7 +90,10 @@ def open_listing(args: argparse.Namespace) -> Listed:
             from inlinetrace.target.btf_image import has_location_info
 
             if not has_location_info(path):
-                raise
+                kept = _kept_location_info(path)
+                if kept is None:
+                    raise
+                args.btf, args.base_btf = kept
     from inlinetrace.sites.from_btf import OffsetBase
     from inlinetrace.target.btf_image import open_btf
     from inlinetrace.target.modules import module_name
@@ -105,6 +108,16 @@ def open_listing(args: argparse.Namespace) -> Listed:
     for warning in image.warnings():
         print(f"inlinetrace: {warning}", file=sys.stderr)
     return image
+
+
+def _kept_location_info(path: str) -> tuple[str, list[str]] | None:
+    """Location info that ``generate`` has made of this build, and its bases; None if there is none."""
+    from inlinetrace.elf.file import ElfFile
+    from inlinetrace.target.cache import Cache
+    from inlinetrace.target.host import Host
+
+    build_id = ElfFile.open(path).build_id
+    return None if build_id is None else Cache(Host(), build_id).location_info()
 
 
 def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
