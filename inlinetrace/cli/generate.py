@@ -36,7 +36,9 @@ _MEGABYTE = 1e6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``generate``."""
-    parser.add_argument("files", nargs="*", metavar="FILE", help="kernel images, modules, programs or objects with DWARF")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="kernel images, modules, programs or objects with DWARF"
+    )
     group = parser.add_argument_group("input")
     group.add_argument(
         "-m", "--module", metavar="NAME", action="append", default=[],
@@ -196,7 +198,7 @@ def _tasks(args: argparse.Namespace, host: Host) -> list[_Task]:
 
 
 def _base(args: argparse.Namespace) -> Btf | None:
-    """The innermost of the bases, read once for all inputs; for modules by name the running kernel's if none is named."""
+    """The innermost of the bases, read once; for modules by name the running kernel's if none is named."""
     from inlinetrace.btf.load import load
 
     if args.base_btf:
@@ -308,7 +310,7 @@ def _keep(host: Host, image: Image, made: Generated, base: Btf | None, bases: li
 
 def _is_found_again(base: Btf | None, bases: list[str], made: Generated) -> bool:
     """Whether the base of what was made is among files that have names."""
-    return base is None or bool(bases) and made.base is None or (made.base is not None and bool(bases))
+    return base is None or (bool(bases) and made.base is None) or (made.base is not None and bool(bases))
 
 
 def _lines(name: str, made: Generated) -> Iterator[str]:

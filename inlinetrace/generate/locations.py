@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inlinetrace.btf.kinds import Dialect
-from inlinetrace.generate._locations import Collected, Collector, Settings
 from inlinetrace.generate._expressions import Frames
+from inlinetrace.generate._locations import Collected, Collector, Settings
 from inlinetrace.sites._functions import Functions, Sources
 from inlinetrace.sites.locate import Locator
 

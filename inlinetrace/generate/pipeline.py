@@ -185,7 +185,7 @@ def _with_symbols(image: Image) -> ElfFile:
 
 
 def _names_and_prototypes(types: Types, own: InlineObject, base: Btf | None) -> tuple[array[int], array[int]]:
-    """For each function with sites the string offset of its name and the id of its FUNC_PROTO, as the RFC wants them."""
+    """For each function with sites the string offset of its name and the id of its FUNC_PROTO."""
     known: dict[int, tuple[int, int]] = {0: (0, 0)}
     main = Btf(types.encode(), base)
     from inlinetrace.btf.builder import object_bytes

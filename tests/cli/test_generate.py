@@ -146,7 +146,7 @@ def test_the_result_is_found_again_by_its_build_id(
 ) -> None:
     (tmp_path / "a.c").write_text(
         "extern int sink(int); static inline int f(int a) { return sink(a) + a; } "
-        "int sink(int x) { __asm__ volatile (\"\"); return x; } int main(int c, char **v) { return f(c); }"
+        'int sink(int x) { __asm__ volatile (""); return x; } int main(int c, char **v) { return f(c); }'
     )
     subprocess.run(["gcc", "-g", "-O2", "-fno-ipa-icf", "a.c", "-o", "a"], cwd=tmp_path, check=True)
     assert run(["generate", str(tmp_path / "a"), "-o", str(tmp_path / "out"), "-q"]) == 0

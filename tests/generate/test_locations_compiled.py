@@ -93,7 +93,7 @@ def test_sites_from_btf_are_those_from_dwarf(program: Path, doubtful: bool) -> N
             text = location.text(image.machine, signed=parameter.type.signed) if shown else "-"  # type: ignore[union-attr]
             parameters.append((parameter.name, parameter.type.size, text))
         wanted[site.function, address, site.section, site.variadic, tuple(parameters)] += 1
-    got = Counter(
+    got: Counter[object] = Counter(
         (
             site.function,
             site.address,
@@ -172,9 +172,7 @@ def test_values_are_those_of_the_expressions(compiler: str, flags: tuple[str, ..
             expression = other.expressions.get(parameter.name)
             if not isinstance(parameter.location, Location) or expression is None:
                 continue
-            operations = decode(
-                expression, address_size=8, offset_size=4, little_endian=order == "little", version=5
-            )
+            operations = decode(expression, address_size=8, offset_size=4, little_endian=order == "little", version=5)
             cfa = image.dwarf.cfa(site.address)
             for _ in range(5):
                 registers = {number: rng.getrandbits(64) for number in range(70)}

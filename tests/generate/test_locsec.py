@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from inlinetrace.btf.kinds import INT_SIGNED, Dialect
-from inlinetrace.btf.builder import Builder
 from inlinetrace.btf._types import LocProto, Locsec
+from inlinetrace.btf.builder import Builder
+from inlinetrace.btf.kinds import INT_SIGNED, Dialect
 from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import validate
 from inlinetrace.errors import FormatError, UsageError
@@ -28,6 +28,7 @@ from tests.generate.ordinary import differences
 
 INT = die("base_type", label="int", name="int", byte_size=4, encoding=5)
 RDI = b"\x55"
+MASKED = op("breg5", sleb(4)) + op("deref_size", b"\x04")
 
 
 class Beginning(NamedTuple):
@@ -64,9 +65,7 @@ B_IS_MINUS_ONE = die("formal_parameter", abstract_origin="add.b", const_value=-1
 
 
 def program(tmp_path: Path, *children: Die, **more: Any) -> Path:
-    unit = die(
-        "compile_unit", INT, *children, name="a.c", language=0x1D, low_pc=Address(0), producer="GNU C17 12.2.0"
-    )
+    unit = die("compile_unit", INT, *children, name="a.c", language=0x1D, low_pc=Address(0), producer="GNU C17 12.2.0")
     path = tmp_path / "program"
     path.write_bytes(make_program([Unit(unit)], symbols=[Sym("main", 0x1000, 0x100, ".text")], **more))
     return path
@@ -297,7 +296,7 @@ def test_the_lowest_address_is_taken_as_pahole_does(tmp_path: Path) -> None:
         (op("addr", (0x1234).to_bytes(8, "little")), 4),
         (op("breg5", sleb(0)) + op("deref") + op("stack_value"), 4),
         (op("breg5", sleb(0)) + op("deref_size", b"\x04") + op("stack_value"), 4),
-        (op("breg5", sleb(4)) + op("deref_size", b"\x04") + op("const4u", b"\xff" * 4) + op("and") + op("stack_value"), 4),
+        (MASKED + op("const4u", b"\xff" * 4) + op("and") + op("stack_value"), 4),
         (op("breg5", sleb(4)) + op("deref_size", b"\x04") + op("lit3") + op("plus") + op("stack_value"), 4),
         (op("breg5", sleb(0)) + op("lit4") + op("plus") + op("stack_value"), 4),
         (op("breg5", sleb(0)) + op("lit4") + op("minus") + op("stack_value"), 4),
@@ -332,7 +331,7 @@ def test_every_shape_is_what_the_ordinary_path_says(
         inlined(die("formal_parameter", abstract_origin="add.a", location=Expression(operations)), entry=0x1050),
         inlined(die("formal_parameter", abstract_origin="add.a", location=place), entry=0x1000),
     ]
-    more = {"frame_base": Expression(frame)} if frame else {}
+    more: dict[str, Any] = {"frame_base": Expression(frame)} if frame else {}
     root = die(
         "compile_unit", integer, add("a"),
         die("subprogram", *sites, name="main", low_pc=Address(0x1000), high_pc=0x100, **more),

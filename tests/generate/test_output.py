@@ -24,9 +24,14 @@ def test_a_file_appears_at_the_end(tmp_path: Path) -> None:
 def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     path = tmp_path / "x.BTF"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), Output(str(path)) as output:
-        output.write(b"half")
-        raise RuntimeError
+
+    def fail() -> None:
+        with Output(str(path)) as output:
+            output.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x.BTF"]
 
@@ -48,7 +53,9 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 def test_errors_say_what_is_the_matter() -> None:
     assert isinstance(write_error(PermissionError(13, "Permission denied"), "x"), NotPermittedError)
     assert isinstance(write_error(OSError(30, "Read-only file system"), "x"), NotPermittedError)
-    assert str(write_error(OSError(28, "No space left on device"), "x")) == "x: cannot be written: no space left on device"
+    assert (
+        str(write_error(OSError(28, "No space left on device"), "x")) == "x: cannot be written: no space left on device"
+    )
 
 
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
