@@ -35,7 +35,8 @@ cdef enum:
     F_ABSTRACT = 64      # says that it may be inlined
     F_NAMELESS = 128     # a parameter has no name
     F_SIGNED = 256
-    F_TAGGED = 512
+    F_REORDERED = 512    # its own parameters stand in another order than those of what it is an instance of
+    F_UNEXPECTED = 1024  # a parameter is not where a caller puts it
 
 cdef struct Record:
     uint64_t key             # where the entry is, for messages and look-ups

@@ -769,7 +769,7 @@ cdef class Collector:
                     function.flags |= F_DECLARATION
                 if v[S_C]:
                     function.flags |= F_EXTERNAL
-                if shape.present & 48:
+                if shape.present & (1 << S_D | 1 << S_E):
                     function.flags |= F_CODE
                     if shape.present & 32:
                         function.address = <uint64_t>v[S_D]
