@@ -17,7 +17,7 @@ from typing import NoReturn
 from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError
 
-COMMANDS = ("list", "dump", "probe", "clean", "btf")
+COMMANDS = ("list", "dump", "generate", "btf", "probe", "clean")
 _WITH_PROGRAM = ("probe",)
 
 _EPILOG = (

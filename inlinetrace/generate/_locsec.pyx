@@ -395,16 +395,17 @@ cdef class _Encoder:
             slot = self.part.slots[row.first_slot + i]
             if slot:
                 form = &self.part.forms.items[slot - 1]
-                if self.rfc and form.flags == F_REG and form.count == 2:
+                if self.rfc and not form.flags & (F_CONST | F_DEREF):
+                    # a register is described whole, two of them in a slot each
                     half = form[0]
-                    half.count = 1
                     half.size = self.address_size
-                    half.flags = F_REG | F_CONTINUE
-                    self.pool[first + count] = self.forms.intern(&half)
-                    count += 1
-                    half.values[0] = form.values[1]
-                    half.size = form.size - self.address_size
-                    half.flags = F_REG
+                    if form.flags == F_REG and form.count == 2:
+                        half.count = 1
+                        half.flags = F_REG | F_CONTINUE
+                        self.pool[first + count] = self.forms.intern(&half)
+                        count += 1
+                        half.values[0] = form.values[1]
+                        half.flags = F_REG
                     slot = self.forms.intern(&half)
                 else:
                     slot = self.number_of(slot)
