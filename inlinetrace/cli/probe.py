@@ -4,6 +4,8 @@
   inlinetrace probe area -x ./app -p 4242                 in a process that runs already
   inlinetrace probe 'parse_*' --args -x libfoo.so         in every process that uses a library
   inlinetrace probe push --args 'q->len,q->head->name' --where 'q->len > 8' -x ./app
+  inlinetrace probe vfs_llseek --args                     in the running kernel
+  inlinetrace probe 'xfs_trans_*' --args -m xfs           in a loaded module
   inlinetrace probe area --args -x ./app --dry-run        what would be attached, and nothing is
 
 name=? is a value that cannot be had (-v says why), ~ marks one that may be another than the one passed
@@ -15,19 +17,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from inlinetrace.cli.inputs import add_input_arguments, open_input
-from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UnsupportedError, UsageError
+from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
+from inlinetrace.cli.terminal import visible
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
@@ -40,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``probe``."""
     parser.add_argument("functions", nargs="+", metavar="FUNC", help="function names or shell globs")
     add_input_arguments(parser)
+    add_btf_arguments(parser)
     values = parser.add_argument_group("values")
     values.add_argument(
         "--args",
@@ -96,9 +103,9 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Run ``probe``; 0 when the trace ended as it should."""
     from inlinetrace.probe.kernel_filter import set_filters
-    from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
+    from inlinetrace.target.modules import is_module_file
     from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
     arguments: list[str] | None = args.program_arguments
@@ -106,8 +113,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("-- starts the program that -x names: add -x PROGRAM")
     if arguments is not None and args.pid:
         raise UsageError("-p traces a process that runs, -- starts one: one of the two")
-    if args.module:
-        raise UnsupportedError("modules cannot be traced yet: list works on them")
     host = Host()
     attaches = not args.emit and not args.dry_run
     if attaches and args.exec:
@@ -116,28 +121,61 @@ def run(args: argparse.Namespace) -> int:
     elif attaches:
         require_kprobes(host)
     condition = parse_condition(args.where) if args.where else None
-    image = open_input(args, host)
-    machine = image.debug.machine
-    types = Types(image.dwarf.dies, machine, image.debug.little_endian)
-    plan = _plan(args, image, types, condition)
+    listed = open_listing(args, host)
+    image = _code_image(listed)
+    if attaches and image is not None and image.module is not None:
+        _require_loaded(host, image, from_file=is_module_file(args.module))
+    types = types_of(listed)
+    plan = _plan(args, host, listed, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
-        return _print(args, plan, image, types)
+        return _print(args, plan, listed, types)
     return _trace(args, host, plan, image, types, condition, arguments)
 
 
-def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
+def _code_image(listed: Image | BtfImage) -> Image | None:
+    """The file that probes go into; None if the running kernel is known by its location info alone."""
+    from inlinetrace.target.image import Image, make_image
+
+    if isinstance(listed, Image):
+        return listed
+    program = listed.program
+    return None if program is None else make_image(program, program, module=listed.reader.module)
+
+
+def types_of(listed: Image | BtfImage) -> Types:
+    """The types that the sites of an input refer to."""
+    from inlinetrace.target.image import Image
+
+    if isinstance(listed, Image):
+        from inlinetrace.probe.dwarf_types import DwarfTypes
+
+        return DwarfTypes(listed.dwarf.dies, listed.machine, listed.debug.little_endian)
+    from inlinetrace.probe.btf_types import BtfTypes
+
+    return BtfTypes(listed.reader)
+
+
+def _plan(
+    args: argparse.Namespace,
+    host: Host,
+    listed: Image | BtfImage,
+    image: Image | None,
+    types: Types,
+    condition: Condition | None,
+) -> Plan:
     from inlinetrace.probe.target import plan_image
 
-    sites = _sites(args, image)
+    sites = _sites(args, listed)
     if condition is not None:
         condition.settle({parameter.name for site in sites for parameter in site.parameters})
     return plan_image(
-        image,
+        listed if image is None else image,
         sites,
         types,
         kernel=not args.exec,
+        host=host,
         references=_references(args),
         everything=args.args == "",
         hidden=condition.references if condition is not None else (),
@@ -147,13 +185,13 @@ def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condi
     )
 
 
-def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
+def _sites(args: argparse.Namespace, image: Image | BtfImage) -> list[Site]:
     missing = [pattern for pattern in args.functions if pattern != "*" and not image.has_function(pattern)]
     if missing:
         raise NotFoundError(f"no function {missing[0]}", path=image.path)
     sites = [
         site
-        for site in image.sites(args.functions)
+        for site in image.listing(args.functions).sites()
         if Mark.TRANSPARENT not in site.marks and (site.inlined or not args.inline_only)
     ]
     if not sites:
@@ -162,7 +200,7 @@ def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
     return sites
 
 
-def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> int:
+def _print(args: argparse.Namespace, plan: Plan, image: Image | BtfImage, types: Types) -> int:
     from inlinetrace.probe import emit
 
     if args.emit == "tracefs":
@@ -170,7 +208,7 @@ def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> 
     elif args.emit == "perf":
         lines = emit.perf_script(plan)
     elif args.emit == "bpftrace":
-        lines = emit.bpftrace_program(plan, image.debug.machine, types)
+        lines = emit.bpftrace_program(plan, image.machine, types)
     else:
         lines = emit.plan_json(plan) if args.json else emit.plan_text(plan)
     with _output(args) as file:
@@ -206,7 +244,7 @@ def _trace(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
-    image: Image,
+    image: Image | None,
     types: Types,
     condition: Condition | None,
     arguments: list[str] | None,
@@ -218,9 +256,9 @@ def _trace(
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
-    if plan.kernel and image.loaded is None:
+    if plan.kernel and plan.module is None and image is not None and image.loaded is None:
         check_kernel(host, image)
-    program = None if plan.kernel else _open_program(plan.target, image)
+    program = None if image is None or plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
     if condition is not None and args.args != "":
@@ -230,7 +268,7 @@ def _trace(
     backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
     child = None
     with _output(args) as file:
-        render = output.json if args.json else output.line
+        render = output.json if args.json else lambda hit, process: visible(output.line(hit, process))
         session = Session(
             host,
             plan,
@@ -249,8 +287,11 @@ def _trace(
             frozenset(args.pid) if args.pid else None,
             condition,
             args.require == "all",
+            None if plan.module is None else module_watch(host, plan.module),
         )
         outcome = session.run(limits, threads=threads, child=child)
+    if program is not None and child is None and not _is_still(plan.target, program):
+        _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
 
 
@@ -285,10 +326,28 @@ def _open_program(path: str, image: Image) -> int:
     from inlinetrace.elf.file import ElfFile
 
     now = ElfFile.open(f"/proc/self/fd/{descriptor}")
-    if now.build_id != image.program.build_id or now.file_size != image.program.file_size:
+    if now.build_id != image.program.build_id or not _same_code(now, image.program):
         os.close(descriptor)
         raise InlineTraceError("the file was replaced while it was read: start again", path=path)
     return descriptor
+
+
+def _same_code(one: ElfFile, other: ElfFile) -> bool:
+    """Whether two files have the same instructions in the same places: a build id may be missing, or be no promise."""
+
+    def code(file: ElfFile) -> list[tuple[int, int, bytes]]:
+        sections = [section for section in file.sections if section.executable and not section.nobits]
+        return [(section.offset, section.address, bytes(file.raw_data(section))) for section in sections]
+
+    return one.file_size == other.file_size and code(one) == code(other)
+
+
+def _is_still(path: str, descriptor: int) -> bool:
+    """Whether a path still names the file that was opened."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def check_kernel(host: Host, image: Image) -> None:
@@ -304,8 +363,37 @@ def check_kernel(host: Host, image: Image) -> None:
         )
 
 
+def _require_loaded(host: Host, image: Image, *, from_file: bool) -> None:
+    """Refuse a module that is not the one that is loaded. Its addresses are known then, if they are not hidden."""
+    from inlinetrace.target.modules import loaded_modules
+    from inlinetrace.target.running import resolve_running
+
+    if image.module not in loaded_modules(host):
+        raise NotFoundError(f"module {image.module} is not loaded: its code cannot be traced", path=image.path)
+    if from_file and image.loaded is None:
+        known = len(image.notices)
+        resolve_running(image, host)
+        for notice in image.notices[known:]:
+            _say(notice)
+
+
+def module_watch(host: Host, module: str) -> Callable[[], str | None]:
+    """Says that a module is not there any more, or is another one."""
+    from inlinetrace.target.modules import loading
+
+    first = loading(host, module)
+
+    def watch() -> str | None:
+        now = loading(host, module)
+        if now == first:
+            return None
+        return f"module {module} was {'unloaded' if now is None else 'loaded again'}: the trace ends"
+
+    return watch
+
+
 def _say(text: str) -> None:
-    print(f"inlinetrace: {text}", file=sys.stderr)
+    print(f"inlinetrace: {visible(text)}", file=sys.stderr)
 
 
 def _say_refused(refused: list[Refused], total: int) -> None:
@@ -333,6 +421,8 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if args.summary:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
             print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+    if outcome.gone is not None:
+        _say(outcome.gone)
     if outcome.lost:
         _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:

@@ -33,7 +33,8 @@ def plan_text(plan: Plan) -> Iterator[str]:
                 site = hit.site
                 where = f"{site.symbol}+{site.symbol_offset:#x}" if site.symbol is not None else hex(site.address)
                 kind = "" if site.inlined else " (out of line)"
-                yield f"    {site.function} in {where}{kind}"
+                marks = f" [{', '.join(mark.value for mark in site.marks)}]" if site.marks else ""
+                yield f"    {site.function} in {where}{kind}{marks}"
                 for item in hit.items:
                     yield f"      {item.label}: {_source(item, names)}"
     for refused in plan.refused:
@@ -71,6 +72,7 @@ def plan_json(plan: Plan) -> Iterator[str]:
                         "inlined": hit.site.inlined,
                         "symbol": hit.site.symbol,
                         "symbol_offset": hit.site.symbol_offset,
+                        "marks": [mark.value for mark in hit.site.marks],
                         "args": {
                             item.label: [argument.text for argument in item.recipe.arguments()]
                             for item in hit.items
@@ -142,7 +144,9 @@ def _definitions(plan: Plan) -> Iterator[str]:
 def bpftrace_program(plan: Plan, machine: Machine, types: Types) -> Iterator[str]:
     """A bpftrace program; values that take more than a register, a constant or one read of memory are left out."""
     for probe in plan.probes:
-        if plan.kernel:
+        if plan.module is not None:
+            place = f"kprobe:{probe.anchor}+{probe.offset}"
+        elif plan.kernel:
             site = probe.hits[0].site
             place = (
                 f"kprobe:{site.symbol}+{site.symbol_offset}" if site.symbol else f"kprobe:{plan.target}+{probe.offset}"

@@ -17,6 +17,7 @@ from inlinetrace.probe.plan import Check, Refusal
 
 if TYPE_CHECKING:
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
@@ -120,9 +121,11 @@ class KernelRules:
 
 def running_blacklist(host: Host, image: Image) -> list[tuple[int, int]]:
     """Stretches of the file that the running kernel has on its blacklist; none where it does not show them."""
-    bias = image.load_bias
-    if bias is None:
-        return []
+    return [] if image.load_bias is None else _ranges(host, image.load_bias)
+
+
+def _ranges(host: Host, bias: int) -> list[tuple[int, int]]:
+    """The blacklist of the running kernel, less ``bias``; empty where it is not shown."""
     try:
         lines = host.read_text(BLACKLIST).splitlines()
     except OSError:
@@ -133,6 +136,29 @@ def running_blacklist(host: Host, image: Image) -> list[tuple[int, int]]:
         if match is not None and int(match[1], 16):
             found.append((int(match[1], 16) - bias, int(match[2], 16) - bias))
     return merged(found)
+
+
+def running_check(listed: BtfImage, host: Host) -> Check:
+    """The check for the running kernel or a module without its file: what is neither there nor on its blacklist.
+
+    The kernel itself looks for boundaries of instructions and for what it rewrites.
+    """
+    reader = listed.reader
+    blacklist = _ranges(host, 0)
+    kernel = reader.module is None
+
+    def check(site: Site) -> tuple[Refusal, str] | None:
+        section = site.section or ""
+        if section != ".text" if kernel else section.startswith(".init"):
+            return Refusal.INIT, section
+        known = reader.surroundings.sections.get(section) if reader.surroundings is not None else None
+        if known is not None and site.section_offset is not None:
+            address = known.address + site.section_offset
+            if any(start <= address < end for start, end in blacklist):
+                return Refusal.BLACKLIST, ""
+        return None
+
+    return check
 
 
 def x86_can_be_emulated(instruction: bytes) -> bool:

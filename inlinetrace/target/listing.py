@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from inlinetrace.target.loaded import AddressKind
 
 
-@dataclass(frozen=True, slots=True)
 class Listing:
     """The rows that were chosen: how many, how many of them inlined, and how to get at them.
 
@@ -20,10 +18,19 @@ class Listing:
     many functions they are.
     """
 
-    count: int
-    inlined: int
-    sites: Callable[[], Iterator[Site]]
-    inside: Callable[[], tuple[int, int]]
+    __slots__ = ("count", "inlined", "inside", "sites")
+
+    def __init__(
+        self,
+        count: int,
+        inlined: int,
+        sites: Callable[[], Iterator[Site]],
+        inside: Callable[[], tuple[int, int]],
+    ) -> None:
+        self.count = count
+        self.inlined = inlined
+        self.sites = sites
+        self.inside = inside
 
 
 class Listed(Protocol):

@@ -43,8 +43,8 @@ def planned(kernel: Kernel, wanted: str) -> dict[str, Any]:
     ``wanted`` is a number of addresses (drawn always alike), ``all``, or ``FIRST:LAST``, a part of the order of all.
     ``probes`` have an offset from _stext and fetch arguments (text, type), ``refused`` an offset and a reason.
     """
+    from inlinetrace.probe.dwarf_types import DwarfTypes
     from inlinetrace.probe.target import plan_image
-    from inlinetrace.probe.types import Types
     from inlinetrace.sites._builder import Rows
     from inlinetrace.target.image import open_image
 
@@ -55,7 +55,7 @@ def planned(kernel: Kernel, wanted: str) -> dict[str, Any]:
     for number, id_, inlined, address in _rows(image):
         if sample is None or address in sample:
             rows.extend(number, [id_], inlined)
-    types = Types(image.dwarf.dies, image.debug.machine, image.debug.little_endian)
+    types = DwarfTypes(image.dwarf.dies, image.debug.machine, image.debug.little_endian)
     plan = plan_image(image, image.reader.build(rows), types, kernel=True, everything=True)
     anchor = plan.probes[0].address - plan.probes[0].offset
     probes = [[probe.offset, *map(list, probe.arguments)] for event in plan.events for probe in event.probes]

@@ -11,12 +11,12 @@ import pytest
 
 from inlinetrace.errors import NotFoundError, UsageError
 from inlinetrace.probe import emit
+from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.fetch import Recipe
 from inlinetrace.probe.fields import parse, parse_list
 from inlinetrace.probe.plan import Refusal, definition
 from inlinetrace.probe.refusals import program_check, x86_steps_over
 from inlinetrace.probe.target import plan_image
-from inlinetrace.probe.types import Types
 from inlinetrace.sites.reasons import Reason, Unavailable
 from inlinetrace.target import open_image
 from inlinetrace.target.loaded import LoadedKernel
@@ -228,7 +228,7 @@ def test_probes_in_a_kernel_do_not_depend_on_where_it_runs(kernel_6_1: Kernel) -
         if moved is not None:
             (anchor,) = image.program.symbols().named("_stext")
             image.loaded = LoadedKernel("_stext", anchor.address, anchor.address + moved)
-        types = Types(image.dwarf.dies, image.debug.machine)
+        types = DwarfTypes(image.dwarf.dies, image.debug.machine)
         sites = list(image.sites(["vfs_llseek"]))
         plan = plan_image(image, sites, types, kernel=True, everything=True)
         lines = [definition(plan, event, probe, "g") for event in plan.events for probe in event.probes]

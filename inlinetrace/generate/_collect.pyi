@@ -1,0 +1,26 @@
+from collections.abc import Iterable
+
+from inlinetrace.dwarf._units import Info
+
+class ForeignReference(Exception): ...
+
+class Collector:
+    """The types of some units of ``infos``."""
+
+    infos: list[Info]
+    joint: bool
+    entries: int
+
+    def __init__(
+        self,
+        infos: list[Info],
+        *,
+        joint: bool = False,
+        floats: bool = True,
+        enum64s: bool = True,
+        decl_tags: bool = True,
+        type_tags: bool = True,
+    ) -> None: ...
+    def collect(self, info_number: int, first: int, last: int, excluded: Iterable[int] = ()) -> None: ...
+    def finish_joint(self) -> None: ...
+    def forget(self) -> None: ...

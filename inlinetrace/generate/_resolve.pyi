@@ -1,0 +1,1 @@
+"""From records to nodes: used by the compiled modules only."""

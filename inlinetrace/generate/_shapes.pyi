@@ -1,0 +1,1 @@
+"""Compiled abbreviations: used by the compiled readers only."""

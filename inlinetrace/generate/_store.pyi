@@ -1,0 +1,1 @@
+"""Hash-consed records: used by the compiled modules only."""

@@ -1,0 +1,251 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
+"""The tables behind _store.pxd: nodes by their words, names by their bytes. All of it runs without the GIL."""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+cdef enum:
+    # what still fits a reference word beside the tag bits
+    MAX_NODES = 0x7ffffff0
+
+
+cdef int grow_array(void** array, uint64_t* capacity, uint64_t wanted, size_t item) noexcept nogil:
+    """Make room for ``wanted`` items; -1 without memory."""
+    cdef uint64_t size = capacity[0] * 2 if capacity[0] else 256
+    cdef void* moved
+    while size < wanted:
+        size *= 2
+    moved = realloc(array[0], size * item)
+    if moved == NULL:
+        return -1
+    array[0] = moved
+    capacity[0] = size
+    return 0
+
+
+cdef int store_init(Store* s) noexcept nogil:
+    memset(s, 0, sizeof(Store))
+    s.mask = (1 << 12) - 1
+    s.table = <uint32_t*>calloc(<size_t>s.mask + 1, 4)
+    s.node_capacity = 1 << 11
+    s.start = <uint32_t*>calloc(s.node_capacity, 4)
+    s.hashes = <uint32_t*>calloc(s.node_capacity, 4)
+    s.following = <uint32_t*>calloc(s.node_capacity, 4)
+    if s.table == NULL or s.start == NULL or s.hashes == NULL or s.following == NULL:
+        return -1
+    if grow_array(<void**>&s.words, &s.capacity, 1 << 14, 4):
+        return -1
+    # node 0 is void
+    s.count = 1
+    return 0
+
+
+cdef void store_free(Store* s) noexcept nogil:
+    free(s.words)
+    free(s.start)
+    free(s.hashes)
+    free(s.following)
+    free(s.table)
+    memset(s, 0, sizeof(Store))
+
+
+cdef int _more_nodes(Store* s) noexcept nogil:
+    cdef uint64_t wanted = <uint64_t>s.node_capacity * 2
+    cdef void* moved
+    cdef uint32_t i
+    cdef uint64_t k
+    if wanted > MAX_NODES:
+        return -1
+    moved = realloc(s.start, wanted * 4)
+    if moved == NULL:
+        return -1
+    s.start = <uint32_t*>moved
+    moved = realloc(s.hashes, wanted * 4)
+    if moved == NULL:
+        return -1
+    s.hashes = <uint32_t*>moved
+    moved = realloc(s.following, wanted * 4)
+    if moved == NULL:
+        return -1
+    s.following = <uint32_t*>moved
+    s.node_capacity = <uint32_t>wanted
+    moved = calloc(wanted * 2, 4)
+    if moved == NULL:
+        return -1
+    free(s.table)
+    s.table = <uint32_t*>moved
+    s.mask = <uint32_t>(wanted * 2 - 1)
+    for i in range(1, s.count):
+        k = s.hashes[i] & s.mask
+        while s.table[k]:
+            k = (k + 1) & s.mask
+        s.table[k] = i
+    return 0
+
+
+cdef uint32_t store_find(Store* s, const uint32_t* words, uint32_t n) noexcept nogil:
+    """The node of these words, 0 if there is none."""
+    cdef uint32_t h = hash_words(words, n)
+    cdef uint64_t k = h & s.mask
+    cdef uint32_t node
+    while True:
+        node = s.table[k]
+        if node == 0:
+            return 0
+        # a different head is a different size: the first words decide before the rest is looked at
+        if s.hashes[node] == h and s.words[s.start[node]] == words[0] and memcmp(s.words + s.start[node], words, n * 4) == 0:
+            return node
+        k = (k + 1) & s.mask
+
+
+cdef uint32_t store_lookup(Store* s, const uint32_t* words, uint32_t n) noexcept nogil:
+    cdef uint32_t h = hash_words(words, n)
+    cdef uint64_t k = h & s.mask
+    cdef uint32_t node
+    while True:
+        node = s.table[k]
+        if node == 0:
+            break
+        if s.hashes[node] == h and s.words[s.start[node]] == words[0] and memcmp(s.words + s.start[node], words, n * 4) == 0:
+            return node
+        k = (k + 1) & s.mask
+    if s.count == s.node_capacity:
+        if _more_nodes(s):
+            return 0
+        k = h & s.mask
+        while s.table[k]:
+            k = (k + 1) & s.mask
+    # store_intern compares as many words as a candidate of another kind may have: never beyond the array
+    if s.used + n + 3 * <uint64_t>MAX_VLEN + 8 > s.capacity:
+        if s.used + n > 0xfffffff0U or grow_array(<void**>&s.words, &s.capacity, s.used + n + 3 * <uint64_t>MAX_VLEN + 8, 4):
+            return 0
+    node = s.count
+    memcpy(s.words + s.used, words, <size_t>n * 4)
+    s.start[node] = <uint32_t>s.used
+    s.used += n
+    s.hashes[node] = h
+    s.following[node] = 0
+    s.table[k] = node
+    s.count += 1
+    return node
+
+
+cdef int names_init(Names* n) noexcept nogil:
+    memset(n, 0, sizeof(Names))
+    n.capacity = 1 << 10
+    n.mask = 2 * n.capacity - 1
+    n.at = <const uint8_t**>calloc(n.capacity, sizeof(void*))
+    n.length = <uint32_t*>calloc(n.capacity, 4)
+    n.hashes = <uint32_t*>calloc(n.capacity, 4)
+    n.table = <uint32_t*>calloc(<size_t>n.mask + 1, 4)
+    if n.at == NULL or n.length == NULL or n.hashes == NULL or n.table == NULL:
+        return -1
+    n.count = 1
+    return 0
+
+
+cdef void names_free(Names* n) noexcept nogil:
+    free(n.at)
+    free(n.length)
+    free(n.hashes)
+    free(n.table)
+    memset(n, 0, sizeof(Names))
+
+
+cdef inline uint32_t _hash_text(const uint8_t* text, uint32_t length) noexcept nogil:
+    cdef uint64_t h = <uint64_t>0x9e3779b97f4a7c15 ^ length
+    cdef uint64_t eight
+    cdef uint32_t i = 0
+    while i + 8 <= length:
+        memcpy(&eight, text + i, 8)
+        h = (h ^ eight) * <uint64_t>0xff51afd7ed558ccd
+        h ^= h >> 32
+        i += 8
+    if i < length:
+        eight = 0
+        memcpy(&eight, text + i, length - i)
+        h = (h ^ eight) * <uint64_t>0xff51afd7ed558ccd
+        h ^= h >> 29
+    h *= <uint64_t>0xc4ceb9fe1a85ec53
+    return <uint32_t>(h >> 32)
+
+
+cdef int _more_names(Names* n) noexcept nogil:
+    cdef uint64_t wanted = <uint64_t>n.capacity * 2
+    cdef void* moved
+    cdef uint32_t i
+    cdef uint64_t k
+    if wanted > 0x1e000000:
+        return -1
+    moved = realloc(<void*>n.at, wanted * sizeof(void*))
+    if moved == NULL:
+        return -1
+    n.at = <const uint8_t**>moved
+    moved = realloc(n.length, wanted * 4)
+    if moved == NULL:
+        return -1
+    n.length = <uint32_t*>moved
+    moved = realloc(n.hashes, wanted * 4)
+    if moved == NULL:
+        return -1
+    n.hashes = <uint32_t*>moved
+    n.capacity = <uint32_t>wanted
+    moved = calloc(wanted * 2, 4)
+    if moved == NULL:
+        return -1
+    free(n.table)
+    n.table = <uint32_t*>moved
+    n.mask = <uint32_t>(wanted * 2 - 1)
+    for i in range(1, n.count):
+        k = n.hashes[i] & n.mask
+        while n.table[k]:
+            k = (k + 1) & n.mask
+        n.table[k] = i
+    return 0
+
+
+cdef uint32_t names_find(Names* n, const uint8_t* text, uint32_t length) noexcept nogil:
+    """Number of a name, 0 if it is empty or not there."""
+    cdef uint32_t h, number
+    cdef uint64_t k
+    if length == 0:
+        return 0
+    h = _hash_text(text, length)
+    k = h & n.mask
+    while True:
+        number = n.table[k]
+        if number == 0:
+            return 0
+        if n.hashes[number] == h and n.length[number] == length and memcmp(n.at[number], text, length) == 0:
+            return number
+        k = (k + 1) & n.mask
+
+
+cdef uint32_t names_intern(Names* n, const uint8_t* text, uint32_t length) noexcept nogil:
+    """Number of a name, made if it is new; 0 for the empty one, 0xffffffffU without memory. ``text`` has to stay."""
+    cdef uint32_t h, number
+    cdef uint64_t k
+    if length == 0:
+        return 0
+    h = _hash_text(text, length)
+    k = h & n.mask
+    while True:
+        number = n.table[k]
+        if number == 0:
+            break
+        if n.hashes[number] == h and n.length[number] == length and memcmp(n.at[number], text, length) == 0:
+            return number
+        k = (k + 1) & n.mask
+    if n.count == n.capacity:
+        if _more_names(n):
+            return 0xffffffffU
+        k = h & n.mask
+        while n.table[k]:
+            k = (k + 1) & n.mask
+    number = n.count
+    n.at[number] = text
+    n.length[number] = length
+    n.hashes[number] = h
+    n.table[k] = number
+    n.count += 1
+    return number

@@ -1,0 +1,253 @@
+"""Types, functions and variables of a program as BTF, from its DWARF: what ``pahole -J`` does.
+
+::
+
+    types = types_from_dwarf(DebugInfo(ElfFile.open("vmlinux")))
+    data = types.encode()                       # the contents of .BTF
+    inline = types.inline_object(origins)       # FUNCs of inlined functions, for .BTF.inline
+
+Units are read by several threads, and equal types become one while they are read (``_collect``, ``_resolve``); then the
+threads' types are brought together in the order of units (``_graph``) and written (``_emit``). The bytes do not depend on
+the number of threads.
+
+A function gets a FUNC if it has code, all its parameters have names, and the file has a function symbol of its name
+(or, with ``optimized_func``, of its name with a suffix such as ``.isra.0``). Linkage is static (0), as pahole writes.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from inlinetrace.generate._collect import Collector, ForeignReference
+from inlinetrace.generate._emit import Emitter
+from inlinetrace.errors import MismatchError
+from inlinetrace.generate._graph import Graph
+from inlinetrace.generate._separate import separate
+from inlinetrace.generate.features import Features
+from inlinetrace.generate.kfuncs import kernel_functions
+
+if TYPE_CHECKING:
+    from inlinetrace.btf.reader import Btf
+    from inlinetrace.dwarf.info import DebugInfo
+    from inlinetrace.elf.file import ElfFile
+
+LANGUAGES = {
+    "ada": (0x03, 0x0D, 0x2E, 0x2F),
+    "c": (0x01, 0x02, 0x0C, 0x1D, 0x2C, 0x3E),
+    "c++": (0x04, 0x1A, 0x21, 0x2B, 0x3A),
+    "d": (0x13,),
+    "fortran": (0x07, 0x08, 0x0E, 0x22, 0x23, 0x2D),
+    "go": (0x16,),
+    "rust": (0x1C,),
+    "swift": (0x1E,),
+    "zig": (0x27,),
+}
+"""DW_LANG numbers by the names that ``--lang_exclude`` takes."""
+
+# Enough units per task that starting it costs nothing, few enough that the threads end together.
+_UNITS_PER_TASK = 16
+_MAGIC = 0xEB9F
+_SHT_PROGBITS, _SHT_NOBITS = 1, 8
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """What FUNC and VAR need to know of the file: ``elf`` has the symbols and the sections."""
+
+    elf: ElfFile
+    per_cpu: Sequence[str] = (".data..percpu",)
+    """Sections of per-CPU variables."""
+
+
+class InlineObject(NamedTuple):
+    """The beginning of an object of location info: FUNCs and their prototypes."""
+
+    func_ids: array[int]
+    """For each origin the id of its FUNC: in the base where the base has it, else in this object; 0 if there is none."""
+    strings: bytearray
+    """Strings so far; their offsets continue the base's."""
+    types: bytearray
+    """Types so far, in the target's byte order."""
+    first_id: int
+    """Id of the first type here."""
+    next_id: int
+    """Id that the next type gets."""
+    string_offset: int
+    """Offset that the next string gets."""
+
+
+@dataclass(slots=True)
+class Types:
+    """The types of one program; see the module."""
+
+    emitter: Emitter
+    byte_order: str
+    types: bytearray
+    strings: bytearray
+    counts: dict[str, int] = field(default_factory=dict)
+    """What was left out, and why."""
+
+    def encode(self, *, layout: bool = False) -> bytes:
+        """The contents of ``.BTF``. ``layout`` writes the newest header and a layout section."""
+        from inlinetrace.btf.kinds import CLASSIC_HEADER, LAYOUT, LAYOUT_HEADER, VERSION
+
+        order = "<" if self.byte_order == "little" else ">"
+        table = b"".join(struct.pack(order + "2BH", fixed, element, 0) for fixed, element in LAYOUT) if layout else b""
+        length = LAYOUT_HEADER if layout else CLASSIC_HEADER
+        words = [0, len(self.types), len(self.types) + len(table), len(self.strings)]
+        if layout:
+            words += [len(self.types), len(table)]
+        head = struct.pack(f"{order}HBBI{len(words)}I", _MAGIC, VERSION, 0, length, *words)
+        return b"".join((head, self.types, table, self.strings))
+
+    def inline_object(self, origins: array[int]) -> InlineObject:
+        """FUNCs for the entries ``origins`` (keys of DW_TAG_subprogram, as sites name their functions).
+
+        Functions of one name and prototype have one FUNC, whatever units they come from. Call it once: what it writes
+        continues the base.
+        """
+        first = self.emitter.next_id
+        func_ids = self.emitter.inline_functions(origins)
+        types, strings = self.emitter.take()
+        return InlineObject(func_ids, strings, types, first, self.emitter.next_id, self.emitter.string_offset)
+
+
+def types_from_dwarf(
+    debug: DebugInfo,
+    *,
+    features: Features | None = None,
+    base: Btf | None = None,
+    threads: int | None = None,
+    image: ImageFacts | None = None,
+    excluded_languages: Iterable[str] = ("rust", "c++"),
+) -> Types:
+    """Read the types of ``debug``.
+
+    With ``base`` the result is split: types that the base has are not repeated, ids and strings continue the base's.
+    ``threads`` is by default the number that ``debug`` was made for. ``image`` is by default the file with the DWARF.
+    ``excluded_languages`` are names of LANGUAGES. Errors: FormatError with section and offset for what cannot be
+    read, UnsupportedError for what BTF cannot say, MismatchError for a base of the other byte order.
+    """
+    features = features or Features()
+    elf = debug.elf
+    excluded = frozenset(number for name in excluded_languages for number in LANGUAGES.get(name.lower(), ()))
+    byte_order = "little" if elf.little_endian else "big"
+    if base is not None and base.byte_order != byte_order:
+        raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
+    graph = Graph()
+    first_id, first_string = 1, 0
+    if base is not None:
+        from inlinetrace.generate._base import load_base
+
+        load_base(graph, base.index, base)
+        first_id, first_string = base.end_id, sum(len(layer.strings) for layer in base.chain)
+    collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
+    graph.prepare(collectors)
+
+    def read_again(info: int, unit: int) -> Collector:
+        if joint:
+            return collectors[0]
+        again = _collector(debug, features)
+        again.collect(info, unit, unit + 1)
+        return again
+
+    separate(graph, read_again)
+    for collector in collectors:
+        collector.forget()
+    emitter = Emitter(graph, swap=byte_order != sys.byteorder, first_id=first_id, first_string=first_string)
+    if base is not None:
+        at = 0
+        for layer in base.chain:
+            strings = layer.strings
+            emitter.know_strings(strings, at)
+            at += len(strings)
+    emitter.write_types()
+    image = image or ImageFacts(elf)
+    counts = _write_functions(emitter, image.elf, features)
+    if features.decl_tag_kfuncs and features.decl_tag:
+        missing = emitter.tag_functions(kernel_functions(image.elf))
+        if missing:
+            counts["kfuncs without FUNC"] = len(missing)
+    _write_variables(emitter, image, features)
+    types, text = emitter.take()
+    return Types(emitter, byte_order, types, text, counts)
+
+
+def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:
+    return Collector(
+        debug.infos,
+        joint=joint,
+        floats=features.floats,
+        enum64s=features.enum64,
+        decl_tags=features.decl_tag,
+        type_tags=features.type_tag,
+    )
+
+
+def _collect(
+    debug: DebugInfo, features: Features, threads: int, excluded: frozenset[int]
+) -> tuple[list[Collector], bool]:
+    """Read all units, by several threads; True if units refer to each other and were read as one."""
+    tasks = [
+        (number, first, min(first + _UNITS_PER_TASK, info.count))
+        for number, info in enumerate(debug.infos)
+        for first in range(0, info.count, _UNITS_PER_TASK)
+    ]
+    waiting = iter(tasks)
+    count = max(1, min(threads, len(tasks)))
+    collectors = [_collector(debug, features) for _ in range(count)]
+
+    def work(mine: Collector) -> None:
+        # next() of an iterator over a list is atomic
+        for number, first, last in waiting:
+            mine.collect(number, first, last, excluded)
+
+    try:
+        if count > 1:
+            with ThreadPoolExecutor(count) as pool:
+                for done in [pool.submit(work, mine) for mine in collectors]:
+                    done.result()
+        else:
+            work(collectors[0])
+    except ForeignReference:
+        together = _collector(debug, features, joint=True)
+        for number, first, last in tasks:
+            together.collect(number, first, last, excluded)
+        together.finish_joint()
+        return [together], True
+    return collectors, False
+
+
+def _write_functions(emitter: Emitter, elf: ElfFile, features: Features) -> dict[str, int]:
+    """Write the FUNCs, by the symbols of ``elf``; the result counts what was left out, by reason."""
+    table = elf.symbols().section
+    symbols = strings = memoryview(b"")
+    if table is not None:
+        symbols = elf.raw_data(table)
+        strings = elf.raw_data(elf.linked_section(table))
+    swap = elf.little_endian != (sys.byteorder == "little")
+    bases = array("Q", [section.address for section in elf.sections] if elf.relocatable else [])
+    return emitter.write_functions(
+        symbols, strings, bases, elf.address_size == 8, swap, features.optimized_func, features.consistent_func
+    )
+
+
+def _write_variables(emitter: Emitter, image: ImageFacts, features: Features) -> None:
+    """Write the VARs of the sections that the features ask for, and their DATASECs."""
+    wanted = []
+    for section in image.elf.sections:
+        if not section.allocated or not section.size or section.type not in (_SHT_PROGBITS, _SHT_NOBITS):
+            continue
+        if features.global_var or (features.var and section.name in image.per_cpu):
+            wanted.append((section.name.encode("utf-8", "surrogateescape"), section.address, section.size))
+    emitter.write_variables(wanted)
+
+
+__all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "types_from_dwarf"]
+
