@@ -86,9 +86,9 @@ def test_a_trace_is_killed_under_load_and_clean_leaves_its_neighbour_alone(tmp_p
         open(__file__, "rb", buffering=0) as file,
     ):
         load.wait_for_rounds()
-        killed.process.kill()
-        killed.process.communicate()
-        groups = {trace: f"inlinetrace_{trace.process.pid}_" for trace in (neighbour, killed)}
+        killed.kill()
+        killed.communicate()
+        groups = {trace: f"inlinetrace_{trace.pid}_" for trace in (neighbour, killed)}
         text = (TRACING / "kprobe_events").read_text()
         assert groups[killed] in text
         done = run("inlinetrace", "clean", "-v")
@@ -107,7 +107,7 @@ def test_a_trace_is_killed_under_load_and_clean_leaves_its_neighbour_alone(tmp_p
 def test_a_trace_that_is_ended_under_load_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     with Load(tmp_path) as load, tracing("fput", "skb_headlen", "--args", "-k", VMLINUX) as trace:
         load.wait_for_rounds()
-        trace.process.send_signal(number)
-        trace.process.communicate(timeout=200)
-    assert trace.process.returncode == 128 + number
+        trace.send_signal(number)
+        trace.communicate(timeout=200)
+    assert trace.returncode == 128 + number
     assert "inlinetrace" not in (TRACING / "kprobe_events").read_text()

@@ -25,24 +25,25 @@ VMLINUX = f"/usr/lib/debug/boot/vmlinux-{os.uname().release}"
 _PATIENCE = 250.0
 
 
-class Trace:
+class Trace(subprocess.Popen[str]):
     """A running ``inlinetrace probe``; ``said`` is what came on stderr until everything was attached."""
 
+    said = ""
+
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.process = subprocess.Popen(
+        super().__init__(
             ["inlinetrace", "probe", *arguments, "-v", "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert self.process.stderr is not None
-        self.said = ""
-        for line in self.process.stderr:
+        assert self.stderr is not None
+        for line in self.stderr:
             self.said += line
             if "sites attached" in line:
                 break
         else:
-            self.process.wait()
+            self.wait()
             pytest.fail(f"did not attach: {self.said}")
         keep(self.said)
 
@@ -51,17 +52,16 @@ class Trace:
 def tracing(*arguments: str) -> Iterator[Trace]:
     """A trace that has attached everything, ended with the block if it was not before."""
     trace = Trace(arguments)
-    process = trace.process
     try:
         yield trace
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=_PATIENCE)
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.stderr is not None
-        process.stderr.close()
+        if trace.poll() is None:
+            trace.send_signal(signal.SIGINT)
+            trace.communicate(timeout=_PATIENCE)
+        assert trace.stdout is not None
+        trace.stdout.close()
+        assert trace.stderr is not None
+        trace.stderr.close()
 
 
 def keep(text: str) -> None:
@@ -75,8 +75,8 @@ def keep(text: str) -> None:
 
 def end(trace: Trace) -> list[dict[str, Any]]:
     """End a trace as Ctrl-C does, and return its hits."""
-    trace.process.send_signal(signal.SIGINT)
-    output, errors = trace.process.communicate(timeout=_PATIENCE)
+    trace.send_signal(signal.SIGINT)
+    output, errors = trace.communicate(timeout=_PATIENCE)
     keep(errors)
-    assert trace.process.returncode == 128 + signal.SIGINT, errors
+    assert trace.returncode == 128 + signal.SIGINT, errors
     return [json.loads(line) for line in output.splitlines()]
