@@ -200,6 +200,9 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
         finally:
             if progress is not None:
                 progress.end()
+    from inlinetrace.target.memory import require_memory
+
+    require_memory(host, image)
     if report is not None:
         for attempt in image.tried:
             report(attempt)
