@@ -19,7 +19,7 @@ from inlinetrace.sites.model import Site
 from inlinetrace.target.host import Host
 from tests.guest.host import from_host
 from tests.guest.state import TRACING, append
-from tests.guest.test_probe import keep
+from tests.guest.tracing import keep
 from tests.kernels import Kernel
 
 SITES = 1000
