@@ -83,11 +83,38 @@ cdef bint compatible_enums(const Dedup* d, uint32_t first, uint32_t second) noex
 
 
 cdef int identical_by_id(Dedup* d, uint32_t first, uint32_t second) noexcept nogil:
-    """Arrays, structs and unions that are equal down to the ids they refer to."""
-    cdef uint32_t kind = kind_at(d, first)
-    if kind != ARRAY and kind != STRUCT and kind != UNION:
-        return 0
-    return same_record(d, first, second)
+    """Arrays, structs and unions equal down to the ids they refer to, or to such arrays, structs and unions again."""
+    cdef uint64_t bottom = d.stack_count
+    cdef const uint32_t* a
+    cdef const uint32_t* b
+    cdef uint32_t kind, i
+    if not push(d, first, second, 0):
+        return -1
+    while d.stack_count > bottom:
+        d.stack_count -= 1
+        first, second = d.stack[d.stack_count].first, d.stack[d.stack_count].second
+        if not spend(d, 1, first):
+            return -1
+        kind = kind_at(d, first)
+        if kind == ARRAY:
+            if not same_record(d, first, second):
+                break
+        elif kind == STRUCT or kind == UNION:
+            if not same_shape(d, first, second):
+                break
+            a = d.words + d.at[first]
+            b = d.words + d.at[second]
+            for i in range(vlen_at(d, first)):
+                a += 3
+                b += 3
+                if a[1] != b[1] and not push(d, a[1], b[1], 0):
+                    return -1
+        else:
+            break
+    else:
+        return 1
+    d.stack_count = bottom
+    return 0
 
 
 cdef int identical_by_content(Dedup* d, uint32_t first, uint32_t second) noexcept nogil:

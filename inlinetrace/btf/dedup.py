@@ -41,7 +41,7 @@ class Rules(enum.Enum):
     compiler wrote twice inside of one struct is recognised by content."""
     LIBBPF_1_1 = "1.1"
     """libbpf 1.1, which pahole 1.24 uses: typedefs are compared last, and what was written twice is recognised for
-    arrays, structs and unions with equal ids only."""
+    arrays, structs and unions only."""
 
 
 class Deduplicated(NamedTuple):

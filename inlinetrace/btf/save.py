@@ -15,12 +15,12 @@ def save(path: str, data: bytes | bytearray | memoryview) -> None:
     What is no regular file, such as a pipe, is written to as it is. Errors: NotFoundError for a directory that does not
     exist, NotPermittedError, InlineTraceError; the file is as it was before then.
     """
-    place = os.path.realpath(path)
     try:
-        if _is_special(place):
-            with open(place, "wb") as file:
+        if _is_special(path):
+            with open(path, "wb") as file:
                 file.write(data)
             return
+        place = os.path.realpath(path)
         temporary = f"{place}.{os.getpid()}.tmp"
         try:
             with open(temporary, "xb") as file:

@@ -72,9 +72,7 @@ def _input(args: argparse.Namespace) -> Btf:
     btf = load(args.file, args.base_btf, section=args.section, dialect=Dialect(args.dialect) if args.dialect else None)
     for layer in btf.chain:
         if layer.section is not None and layer.path is not None and _is_same_file(layer.path, args.output):
-            raise UsageError(
-                f"{args.output} is an ELF file that is read; what is written is detached BTF, name another"
-            )
+            raise UsageError(f"{args.output} is the ELF file that is read, and what is written is detached BTF")
         if layer is not btf and layer.path is not None and _is_same_file(layer.path, args.output):
             raise UsageError(f"{args.output} is a base; it would not fit what is split from it any more")
     return btf

@@ -164,25 +164,6 @@ def run(args: argparse.Namespace) -> int:
     return _trace(args, host, plan, listed.machine, image, types, condition, arguments)
 
 
-def _check_output(args: argparse.Namespace) -> None:
-    """Refuse options that contradict each other."""
-    counts = "--count" if args.count else "--hist" if args.hist is not None else None
-    if args.stack and args.backend != "bcc":
-        raise UsageError("--stack takes a BPF program: add --backend bcc")
-    if counts and args.stack:
-        raise UsageError(f"{counts} shows no hits, and so no stacks: one of the two")
-    if counts and args.args is not None:
-        raise UsageError(f"{counts} shows no hits, and so no --args: one of the two")
-    if args.backend == "bcc" and args.emit:
-        raise UsageError("--emit prints what the tracefs backend attaches: leave out --backend")
-
-
-def _histogram(args: argparse.Namespace) -> Reference | None:
-    from inlinetrace.probe.fields import parse
-
-    return None if args.hist is None else parse(args.hist)
-
-
 def _code_image(listed: Image | BtfImage) -> Image | None:
     """The file that probes go into; None if the running kernel is known by its location info alone."""
     from inlinetrace.target.image import Image, make_image
@@ -204,6 +185,25 @@ def types_of(listed: Image | BtfImage) -> Types:
     from inlinetrace.probe.btf_types import BtfTypes
 
     return BtfTypes(listed.reader)
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse options that contradict each other."""
+    counts = "--count" if args.count else "--hist" if args.hist is not None else None
+    if args.stack and args.backend != "bcc":
+        raise UsageError("--stack takes a BPF program: add --backend bcc")
+    if counts and args.stack:
+        raise UsageError(f"{counts} shows no hits, and so no stacks: one of the two")
+    if counts and args.args is not None:
+        raise UsageError(f"{counts} shows no hits, and so no --args: one of the two")
+    if args.backend == "bcc" and args.emit:
+        raise UsageError("--emit prints what the tracefs backend attaches: leave out --backend")
+
+
+def _histogram(args: argparse.Namespace) -> Reference | None:
+    from inlinetrace.probe.fields import parse
+
+    return None if args.hist is None else parse(args.hist)
 
 
 def _plan(
@@ -407,6 +407,8 @@ def _bcc(
     from inlinetrace.probe.bpf_capture import MAXIMUM_FRAMES
     from inlinetrace.probe.stacks import Symbols
 
+    if args.stack and image is None:
+        raise UsageError("--stack takes names of inlined functions from the kernel's file: add -k FILE or -m FILE")
     library = open_library()
     counted = _histogram(args)
     wanted = Wanted(
@@ -419,7 +421,7 @@ def _bcc(
         fixed=not plan.kernel and image is not None and image.program.type == ET_EXEC,
     )
     backend = BccBackend(host, plan, machine, wanted, program=program, buffer_kb=args.buffer_size, library=library)
-    return backend, Symbols(image, library, kernel=plan.kernel) if args.stack else None
+    return backend, Symbols(image, library, kernel=plan.kernel) if args.stack and image is not None else None
 
 
 def _write(file: IO[str], line: str) -> None:

@@ -115,6 +115,11 @@ class ElfFile:
         return ElfFile(self._data, self.path, other)
 
     @property
+    def image(self) -> memoryview:
+        """The whole file, after decompression."""
+        return self._data
+
+    @property
     def file_size(self) -> int:
         """Size in bytes, after decompression."""
         return len(self._data)

@@ -44,7 +44,6 @@ cdef enum:
     MAX_CONSTANT_SIZE = 8
     MAX_VALUE_SIZE = 1 << 20
     RFC_FRAME_BASE = 33
-    RFC_PART = 8
     NO_REGISTER = 0x7fffffff
 
 cdef struct Number:
@@ -138,11 +137,7 @@ cdef bint fits(const Target* target, const Form* form) noexcept nogil:
     cdef uint32_t i, registers, size = form.size
     if not target.rfc:
         return True
-    if form.flags == F_REG and form.count == 2:
-        if size <= RFC_PART:
-            return False
-        size -= RFC_PART
-    if size != 1 and size != 2 and size != 4 and size != 8:
+    if form.flags & (F_CONST | F_DEREF) and size != 1 and size != 2 and size != 4 and size != 8:
         return False
     if form.flags & F_CONST:
         return not form.flags & F_ADDR

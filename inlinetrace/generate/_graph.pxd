@@ -22,6 +22,8 @@ cdef struct UnitPlace:
 # The cells of one unit that has some of its own.
 cdef struct Private:
     Words list               # cells in the order of the unit
+    uint64_t function_count
+    uint64_t variable_count
     uint32_t* prototypes     # by function of the unit: cell, 0 to take the node
     uint32_t* types          # by variable
 
@@ -50,6 +52,13 @@ cdef struct Block:
     uint32_t used
     uint8_t data[65520]
 
+cdef enum:
+    # a tag has several definitions, or only the base declares what a unit defines
+    HARD = 1
+    SOFT = 2
+    # private cells before the number of nodes is final
+    PRIVATE = 0x40000000
+
 cdef class Graph:
     cdef readonly list collectors
     cdef Store store
@@ -67,7 +76,7 @@ cdef class Graph:
     cdef uint32_t enum_names
     cdef uint32_t* definitions   # 2 * name + is_union -> first definition's node
     cdef uint32_t* forwards      # the same -> node of the declaration
-    cdef uint8_t* ambiguous      # the same -> several definitions
+    cdef uint8_t* ambiguous      # the same -> HARD, SOFT
     cdef uint32_t tag_names      # how many names the three have room for
     cdef Words order             # cells in the order in which they come out
     cdef Words scratch
@@ -80,17 +89,30 @@ cdef class Graph:
     cdef Private* privates
     cdef uint32_t private_count
     cdef uint32_t nodes_at_freeze
+    cdef readonly object base    # what keeps the bytes of the base alive
+    cdef uint32_t base_end       # first id that the base does not have, 0 without one
+    cdef uint32_t* base_node_of  # id -> node, 0 for what has none
+    cdef uint32_t* base_cell_of  # id -> private cell, 0 for none
+    cdef uint32_t* base_first    # id -> first of its references
+    cdef Words base_refs         # ids
+    cdef uint32_t* base_ids      # node -> lowest id
+    cdef uint32_t base_nodes     # nodes that base_ids has room for
+    cdef Words base_functions    # name, id of the prototype, id: one after the other
 
     cdef uint32_t name_of(self, Collector c, uint32_t word) noexcept nogil
     cdef uint32_t stored_text(self, const uint8_t* text, uint32_t length) noexcept nogil
-    cdef int translate(self, Collector c, uint32_t number) noexcept nogil
+    cdef int translate(self, Collector c, uint32_t* m) noexcept nogil
+    cdef uint32_t* nodes_of(self, Collector c) except NULL
     cdef int make_order(self) noexcept nogil
     cdef uint32_t node_of(self, uint32_t cell) noexcept nogil
     cdef const uint32_t* references_of(self, uint32_t cell) noexcept nogil
     cdef int _translate_names(self, Collector c, uint32_t* w) noexcept nogil
     cdef int _copy(self, Collector c, uint32_t node, uint32_t* n) noexcept nogil
+    cdef int learn_enum(self, uint32_t name, uint32_t node) noexcept nogil
     cdef int _learn_enums(self, Collector c) noexcept nogil
     cdef int _room_for_tags(self) noexcept nogil
+    cdef int _order_base(self, uint8_t* seen) noexcept nogil
+    cdef int _see(self, uint32_t node, bint in_base) noexcept nogil
     cdef int _order_unit(self, UnitPlace* place, uint8_t* seen) noexcept nogil
     cdef int _slice(self, UnitPlace* place, uint32_t** nodes, uint64_t* count) noexcept nogil
     cdef int _check(self, int error) except -1

@@ -85,6 +85,12 @@ cdef class Graph:
         free(self.privates)
         free(self.maps)
         free(self.held)
+        free(self.base_node_of)
+        free(self.base_cell_of)
+        free(self.base_first)
+        free(self.base_refs.v)
+        free(self.base_ids)
+        free(self.base_functions.v)
         free(self.places)
         free(self.enums)
         free(self.definitions)
@@ -198,9 +204,8 @@ cdef class Graph:
 
     cdef int _learn_enums(self, Collector c) noexcept nogil:
         """Note which enums have one definition, so that declarations can become it."""
-        cdef uint32_t node, n = 0, made, name, wanted
+        cdef uint32_t node, n = 0, made
         cdef uint32_t* w
-        cdef void* moved
         cdef int error
         for node in range(1, c.store.count):
             w = c.store.words + c.store.start[node]
@@ -210,33 +215,44 @@ cdef class Graph:
             if error:
                 return error
             made = store_lookup(&self.store, self.scratch.v, n)
-            if made == 0:
+            if made == 0 or self.learn_enum(self.scratch.v[1], made):
                 return ERR_MEMORY
-            name = self.scratch.v[1]
-            if name >= self.enum_names:
-                wanted = 2 * name + 1024
-                moved = realloc(self.enums, <size_t>wanted * 4)
-                if moved == NULL:
-                    return ERR_MEMORY
-                self.enums = <uint32_t*>moved
-                memset(self.enums + self.enum_names, 0, <size_t>(wanted - self.enum_names) * 4)
-                self.enum_names = wanted
-            if self.enums[name] == 0:
-                self.enums[name] = made
-            elif self.enums[name] != made:
-                self.enums[name] = <uint32_t>NONE
         return 0
 
-    cdef int translate(self, Collector c, uint32_t number) noexcept nogil:
-        """Make the nodes of a collector nodes of the graph; ``maps[number]`` says which."""
+    cdef int learn_enum(self, uint32_t name, uint32_t node) noexcept nogil:
+        """Note that ``node`` is a definition of the enum ``name``."""
+        cdef uint32_t wanted
+        cdef void* moved
+        if name >= self.enum_names:
+            wanted = 2 * name + 1024
+            moved = realloc(self.enums, <size_t>wanted * 4)
+            if moved == NULL:
+                return ERR_MEMORY
+            self.enums = <uint32_t*>moved
+            memset(self.enums + self.enum_names, 0, <size_t>(wanted - self.enum_names) * 4)
+            self.enum_names = wanted
+        if self.enums[name] == 0:
+            self.enums[name] = node
+        elif self.enums[name] != node:
+            self.enums[name] = <uint32_t>NONE
+        return 0
+
+    cdef uint32_t* nodes_of(self, Collector c) except NULL:
+        """Make the nodes of a collector nodes of the graph; the result says which, and is the caller's to free."""
         cdef uint32_t* m = <uint32_t*>calloc(c.store.count, 4)
+        cdef int error = ERR_MEMORY
+        if m != NULL:
+            with nogil:
+                error = self.translate(c, m)
+            if error:
+                free(m)
+        self._check(error)
+        return m
+
+    cdef int translate(self, Collector c, uint32_t* m) noexcept nogil:
         cdef uint32_t node, n = 0, made, i, at, head, name
         cdef uint32_t* w
         cdef int error
-        if m == NULL:
-            return ERR_MEMORY
-        free(self.maps[number])
-        self.maps[number] = m
         for node in range(1, c.store.count):
             error = self._copy(c, node, &n)
             if error:
@@ -285,6 +301,7 @@ cdef class Graph:
             free(seen)
             return ERR_MEMORY
         self.order.n = 0
+        self._order_base(seen)
         for i in range(self.place_count):
             result = self._order_unit(&self.places[i], seen)
             if result:
@@ -292,11 +309,42 @@ cdef class Graph:
         free(seen)
         return result
 
+    cdef int _see(self, uint32_t node, bint in_base) noexcept nogil:
+        """Note what a node that is seen for the first time says of its tag."""
+        cdef uint32_t head = self.store.words[self.store.start[node]]
+        cdef uint32_t name = self.store.words[self.store.start[node] + 1]
+        cdef uint64_t tag
+        if name == 0:
+            return 0
+        if head & 63 == B_STRUCT or head & 63 == B_UNION:
+            tag = 2 * <uint64_t>name + (head & 63 == B_UNION)
+            if self.definitions[tag] == 0:
+                self.definitions[tag] = node
+                if not in_base and self.forwards[tag] and self.forwards[tag] < self.base_nodes \
+                        and self.base_ids[self.forwards[tag]]:
+                    self.ambiguous[tag] = SOFT
+            elif self.definitions[tag] != node:
+                self.ambiguous[tag] |= HARD
+        elif head & 63 == B_FWD:
+            tag = 2 * <uint64_t>name + (head & HEAD_FLAG != 0)
+            if self.forwards[tag] == 0:
+                self.forwards[tag] = node
+        return 0
+
+    cdef int _order_base(self, uint8_t* seen) noexcept nogil:
+        cdef uint32_t id_, node
+        for id_ in range(1, self.base_end):
+            node = self.base_node_of[id_]
+            if node and not seen[node]:
+                seen[node] = 1
+                self._see(node, True)
+        return 0
+
     cdef int _order_unit(self, UnitPlace* place, uint8_t* seen) noexcept nogil:
         cdef uint32_t* m = self.maps[place.collector]
         cdef uint32_t* nodes = NULL
-        cdef uint64_t count = 0, k, tag
-        cdef uint32_t node, head, name
+        cdef uint64_t count = 0, k
+        cdef uint32_t node
         self._slice(place, &nodes, &count)
         for k in range(count):
             node = m[nodes[k]]
@@ -305,18 +353,7 @@ cdef class Graph:
             seen[node] = 1
             if push(&self.order, node):
                 return ERR_MEMORY
-            head = self.store.words[self.store.start[node]]
-            name = self.store.words[self.store.start[node] + 1]
-            if name == 0:
-                continue
-            if head & 63 == B_STRUCT or head & 63 == B_UNION:
-                tag = 2 * <uint64_t>name + (head & 63 == B_UNION)
-                if self.definitions[tag] == 0:
-                    self.definitions[tag] = node
-                elif self.definitions[tag] != node:
-                    self.ambiguous[tag] = 1
-            elif head & 63 == B_FWD:
-                self.forwards[2 * <uint64_t>name + (head & HEAD_FLAG != 0)] = node
+            self._see(node, False)
         return 0
 
     cdef int _slice(self, UnitPlace* place, uint32_t** nodes, uint64_t* count) noexcept nogil:
@@ -332,11 +369,13 @@ cdef class Graph:
         if reference & <uint32_t>TAG:
             tag = 2 * <uint64_t>(reference & TAG_NAME) + (reference & <uint32_t>TAG_UNION != 0)
             node = self.definitions[tag]
-            if node == 0:
+            if node == 0 or self.ambiguous[tag] & SOFT:
                 return self.forwards[tag]
         else:
             node = reference
-        return self.canon[node] if self.canon != NULL and node < self.nodes_at_freeze else node
+        if self.canon == NULL or node >= self.nodes_at_freeze:
+            return node
+        return self.canon[node]
 
     cdef uint32_t node_of(self, uint32_t cell) noexcept nogil:
         """The node whose content a cell has."""
@@ -391,9 +430,7 @@ cdef class Graph:
                 error = self._learn_enums(c)
             self._check(error)
         for number, c in enumerate(collectors):
-            with nogil:
-                error = self.translate(c, number)
-            self._check(error)
+            self.maps[number] = self.nodes_of(c)
         with nogil:
             error = self.make_order()
         self._check(error)
@@ -421,4 +458,4 @@ cdef class Graph:
             if self.ambiguous[i]:
                 name = bytes(self.names.at[i >> 1][:self.names.length[i >> 1]]).decode("utf-8", "surrogateescape")
                 found.append("union " + name if i & 1 else name)
-        return found
+        return sorted(found)

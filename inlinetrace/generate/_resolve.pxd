@@ -1,6 +1,5 @@
 # cython: language_level=3
-from libc.stdint cimport int64_t, uint32_t
-
-from inlinetrace.generate._collect cimport Collector
+from inlinetrace.generate._collect cimport Collector, Item
 
 cdef int finish(Collector c) noexcept nogil
+cdef Item* parameter_of(Collector c, Item* item) noexcept nogil

@@ -25,7 +25,6 @@ MAXIMUM_SIZE = 16
 _WORD = 0xFFFFFFFF
 _LARGEST_CONSTANT = 8
 _RFC_SIZES = (1, 2, 4, 8)
-_RFC_PART = 8
 
 
 class Form(NamedTuple):
@@ -114,15 +113,12 @@ def _pair(location: Location, size: int) -> Form | None:
 def fits(form: Form, dialect: Dialect) -> bool:
     """Whether ``dialect`` can say ``form``.
 
-    The RFC has values of 1, 2, 4 and 8 bytes, or two parts of such sizes. It does not tell addresses from other
-    constants, has 16 bits for a register and 32 for an offset, and one register number stands for its frame base.
+    The RFC has constants and memory of 1, 2, 4 and 8 bytes. It does not tell addresses from other constants, has 16
+    bits for a register and 32 for an offset, and one register number stands for its frame base.
     """
     if dialect is not Dialect.RFC:
         return True
-    sizes = [form.size]
-    if form.flags == LocFlag.REG and len(form.values) == 2:
-        sizes = [_RFC_PART, form.size - _RFC_PART]
-    if any(size not in _RFC_SIZES for size in sizes):
+    if form.flags & (LocFlag.CONST | LocFlag.DEREF) and form.size not in _RFC_SIZES:
         return False
     if form.flags & LocFlag.CONST:
         return not form.flags & LocFlag.ADDR

@@ -24,12 +24,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.errors import MismatchError
 from inlinetrace.generate._collect import Collector, ForeignReference
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
+from inlinetrace.generate._separate import separate
 from inlinetrace.generate.features import Features
+from inlinetrace.generate.kfuncs import kernel_functions
 
 if TYPE_CHECKING:
+    from inlinetrace.btf.reader import Btf
     from inlinetrace.dwarf.info import DebugInfo
     from inlinetrace.elf.file import ElfFile
 
@@ -49,6 +53,7 @@ LANGUAGES = {
 # Enough units per task that starting it costs nothing, few enough that the threads end together.
 _UNITS_PER_TASK = 16
 _MAGIC = 0xEB9F
+_SHT_PROGBITS, _SHT_NOBITS = 1, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,53 +122,86 @@ def types_from_dwarf(
     debug: DebugInfo,
     *,
     features: Features | None = None,
+    base: Btf | None = None,
     threads: int | None = None,
     image: ImageFacts | None = None,
     excluded_languages: Iterable[str] = ("rust", "c++"),
 ) -> Types:
     """Read the types of ``debug``.
 
+    With ``base`` the result is split: types that the base has are not repeated, ids and strings continue the base's.
     ``threads`` is by default the number that ``debug`` was made for. ``image`` is by default the file with the DWARF.
     ``excluded_languages`` are names of LANGUAGES. Errors: FormatError with section and offset for what cannot be
-    read, UnsupportedError for what BTF cannot say.
+    read, UnsupportedError for what BTF cannot say, MismatchError for a base of the other byte order.
     """
     features = features or Features()
     elf = debug.elf
     excluded = frozenset(number for name in excluded_languages for number in LANGUAGES.get(name.lower(), ()))
-    collectors = _collect(debug, features, threads or debug.jobs, excluded)
+    byte_order = "little" if elf.little_endian else "big"
+    if base is not None and base.byte_order != byte_order:
+        raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
     graph = Graph()
+    first_id, first_string = 1, 0
+    if base is not None:
+        from inlinetrace.generate._base import load_base
+
+        load_base(graph, base.index, base)
+        first_id, first_string = base.end_id, sum(len(layer.strings) for layer in base.chain)
+    collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
     graph.prepare(collectors)
-    swap = elf.little_endian != (sys.byteorder == "little")
-    emitter = Emitter(graph, swap=swap)
+
+    def read_again(info: int, unit: int) -> Collector:
+        if joint:
+            return collectors[0]
+        again = _collector(debug, features)
+        again.collect(info, unit, unit + 1)
+        return again
+
+    separate(graph, read_again)
+    for collector in collectors:
+        collector.forget()
+    emitter = Emitter(graph, swap=byte_order != sys.byteorder, first_id=first_id, first_string=first_string)
+    if base is not None:
+        at = 0
+        for layer in base.chain:
+            strings = layer.strings
+            emitter.know_strings(strings, at)
+            at += len(strings)
     emitter.write_types()
-    program = image.elf if image is not None else elf
-    _write_functions(emitter, program, features)
-    types, strings = emitter.take()
-    return Types(emitter, "little" if elf.little_endian else "big", types, strings)
+    image = image or ImageFacts(elf)
+    counts = _write_functions(emitter, image.elf, features)
+    if features.decl_tag_kfuncs and features.decl_tag:
+        missing = emitter.tag_functions(kernel_functions(image.elf))
+        if missing:
+            counts["kfuncs without FUNC"] = len(missing)
+    _write_variables(emitter, image, features)
+    types, text = emitter.take()
+    return Types(emitter, byte_order, types, text, counts)
 
 
-def _collect(debug: DebugInfo, features: Features, threads: int, excluded: frozenset[int]) -> list[Collector]:
-    """Read all units, by several threads unless units refer to each other."""
-    infos = debug.infos
+def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:
+    return Collector(
+        debug.infos,
+        joint=joint,
+        floats=features.floats,
+        enum64s=features.enum64,
+        decl_tags=features.decl_tag,
+        type_tags=features.type_tag,
+    )
 
-    def collector(joint: bool = False) -> Collector:
-        return Collector(
-            infos,
-            joint=joint,
-            floats=features.floats,
-            enum64s=features.enum64,
-            decl_tags=features.decl_tag,
-            type_tags=features.type_tag,
-        )
 
+def _collect(
+    debug: DebugInfo, features: Features, threads: int, excluded: frozenset[int]
+) -> tuple[list[Collector], bool]:
+    """Read all units, by several threads; True if units refer to each other and were read as one."""
     tasks = [
         (number, first, min(first + _UNITS_PER_TASK, info.count))
-        for number, info in enumerate(infos)
+        for number, info in enumerate(debug.infos)
         for first in range(0, info.count, _UNITS_PER_TASK)
     ]
     waiting = iter(tasks)
     count = max(1, min(threads, len(tasks)))
-    collectors = [collector() for _ in range(count)]
+    collectors = [_collector(debug, features) for _ in range(count)]
 
     def work(mine: Collector) -> None:
         # next() of an iterator over a list is atomic
@@ -178,26 +216,37 @@ def _collect(debug: DebugInfo, features: Features, threads: int, excluded: froze
         else:
             work(collectors[0])
     except ForeignReference:
-        together = collector(joint=True)
+        together = _collector(debug, features, joint=True)
         for number, first, last in tasks:
             together.collect(number, first, last, excluded)
         together.finish_joint()
-        collectors = [together]
-    for done_with in collectors:
-        done_with.forget()
-    return collectors
+        return [together], True
+    return collectors, False
 
 
-def _write_functions(emitter: Emitter, elf: ElfFile, features: Features) -> None:
-    """Write the FUNCs, by the symbols of ``elf``."""
+def _write_functions(emitter: Emitter, elf: ElfFile, features: Features) -> dict[str, int]:
+    """Write the FUNCs, by the symbols of ``elf``; the result counts what was left out, by reason."""
     table = elf.symbols().section
     symbols = strings = memoryview(b"")
     if table is not None:
         symbols = elf.raw_data(table)
         strings = elf.raw_data(elf.linked_section(table))
     swap = elf.little_endian != (sys.byteorder == "little")
-    emitter.write_functions(symbols, strings, elf.address_size == 8, swap, features.optimized_func)
+    bases = array("Q", [section.address for section in elf.sections] if elf.relocatable else [])
+    return emitter.write_functions(
+        symbols, strings, bases, elf.address_size == 8, swap, features.optimized_func, features.consistent_func
+    )
+
+
+def _write_variables(emitter: Emitter, image: ImageFacts, features: Features) -> None:
+    """Write the VARs of the sections that the features ask for, and their DATASECs."""
+    wanted = []
+    for section in image.elf.sections:
+        if not section.allocated or not section.size or section.type not in (_SHT_PROGBITS, _SHT_NOBITS):
+            continue
+        if features.global_var or (features.var and section.name in image.per_cpu):
+            wanted.append((section.name.encode("utf-8", "surrogateescape"), section.address, section.size))
+    emitter.write_variables(wanted)
 
 
 __all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "types_from_dwarf"]
-

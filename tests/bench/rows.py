@@ -8,12 +8,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from tests.bench.measure import DIRECTORY
+from tests.btf.undeduplicated import undeduplicated
 from tests.kernels import Kernel
 
 # pfunct stops at the first unit that has the function: one in a late unit makes it look as far as we always do.
 FUNCTION = "tcp_v4_rcv"
 EARLY_FUNCTION = "vfs_llseek"
+_INPUTS = Path(__file__).resolve().parents[2] / ".cache/bench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +82,53 @@ def dump_name(kernel: Kernel) -> Row:
     )
 
 
-ROWS: tuple[Callable[[Kernel], Row], ...] = (list_function, list_early_function, list_all, dump_raw, dump_name)
+def dedup_units(kernel: Kernel) -> Row:
+    """The types of all units after each other, as pahole hands them to libbpf (133 MB for 6.1)."""
+    _INPUTS.mkdir(parents=True, exist_ok=True)
+    units = _INPUTS / f"{kernel.vmlinux.name}.units.btf"
+    if not units.exists():
+        print(f"making {units} with pahole", file=sys.stderr)
+        undeduplicated(kernel.vmlinux, units)
+    return Row(
+        "btf dedup",
+        inlinetrace("btf", "dedup", str(units), "-o", "/dev/null"),
+        (sys.executable, "-m", "tests.btf.libbpf", str(units), "/dev/null"),
+    )
+
+
+def _generate(kernel: Kernel, name: str, *options: str) -> Row:
+    """One form of generate; pahole makes the types alone, whatever is compared with it."""
+    vmlinux = str(kernel.vmlinux)
+    return Row(
+        name,
+        inlinetrace("generate", vmlinux, "-o", DIRECTORY, "-q", "--no-cache", *options),
+        ("pahole", "-J", "-j2", f"--btf_encode_detached={DIRECTORY}/pahole.btf", vmlinux),
+    )
+
+
+def generate_both(kernel: Kernel) -> Row:
+    """Types and location info."""
+    return _generate(kernel, "generate")
+
+
+def generate_base(kernel: Kernel) -> Row:
+    """The types alone, which is what the peer makes."""
+    return _generate(kernel, "generate --base-only", "--base-only")
+
+
+def generate_inline(kernel: Kernel) -> Row:
+    """Location info alone, for the types that the kernel has."""
+    return _generate(kernel, "generate --inline-only", "--inline-only")
+
+
+ROWS: tuple[Callable[[Kernel], Row], ...] = (
+    list_function,
+    list_early_function,
+    list_all,
+    dump_raw,
+    dump_name,
+    dedup_units,
+    generate_base,
+    generate_inline,
+    generate_both,
+)

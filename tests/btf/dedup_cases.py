@@ -515,6 +515,28 @@ CASES["an anonymous struct that was written twice"] = """
 [3] struct _ 4: x=1@0
 """
 
+CASES["a group of members that was written twice, with arrays of its own"] = """
+[1] int int 4
+[2] struct s 16: _=3@0
+[3] union _ 16: _=4@0, group=4@0
+[4] struct _ 16: a=5@0, b=5@64
+[5] array 1 2
+[6] struct s 16: _=7@0
+[7] union _ 16: _=8@0, group=9@0
+[8] struct _ 16: a=10@0, b=11@64
+[9] struct _ 16: a=12@0, b=13@64
+[10] array 1 2
+[11] array 1 2
+[12] array 1 2
+[13] array 1 2
+->
+[1] int int 4
+[2] struct s 16: _=3@0
+[3] union _ 16: _=4@0, group=4@0
+[4] struct _ 16: a=5@0, b=5@64
+[5] array 1 2
+"""
+
 CASES["a struct written twice whose members were written twice"] = """
 [1] int int 4
 [2] struct s 16: a=3@0, b=3@64

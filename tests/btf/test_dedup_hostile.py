@@ -36,7 +36,7 @@ def refused_in_time(data: bytes, match: str) -> None:
     assert time.process_time() - began < SECONDS
 
 
-@pytest.mark.parametrize("kind", set(CHAINS) - {Kind.TYPEDEF})
+@pytest.mark.parametrize("kind", [kind for kind in CHAINS if kind is not Kind.TYPEDEF])
 def test_deep_chains(kind: Kind) -> None:
     assert in_time(chain(kind)).end_id == DEEP + 2
 

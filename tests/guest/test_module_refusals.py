@@ -14,7 +14,7 @@ import pytest
 
 from tests.guest.host import from_host
 from tests.guest.state import TRACING, append
-from tests.guest.test_probe import keep
+from tests.guest.tracing import keep
 from tests.kernels import Kernel
 
 MODULES = ("xfs", "dm_mod", "nf_conntrack")

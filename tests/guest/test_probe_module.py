@@ -17,8 +17,8 @@ from inlinetrace.target.host import Host
 from inlinetrace.target.modules import module_build_id
 from tests.guest.faults import kptr_restrict_2  # noqa: F401
 from tests.guest.state import TRACING
-from tests.guest.test_probe import end, keep, tracing
 from tests.guest.testmodule import FILE, NAME, InlineShapes
+from tests.guest.tracing import end, keep, tracing
 
 CALLS: list[tuple[Any, ...]] = [
     ("take_s8", -5),
