@@ -35,7 +35,9 @@ cdef enum:
     F_ABSTRACT = 64      # says that it may be inlined
     F_NAMELESS = 128     # a parameter has no name
     F_SIGNED = 256
-    F_TAGGED = 512
+    F_REORDERED = 512    # its own parameters stand in another order than those of what it is an instance of
+    F_ASSEMBLER = 2048   # its unit knows no prototypes
+    F_UNEXPECTED = 1024  # a parameter is not where a caller puts it
 
 cdef struct Record:
     uint64_t key             # where the entry is, for messages and look-ups
@@ -188,6 +190,7 @@ cdef class Collector:
     cdef bint own_strings        # the Info has the .debug_str of main
     cdef uint64_t error_at
     cdef bint error_in_abbrev
+    cdef bint lacks_supplement
     cdef readonly uint64_t entries
 
     cdef int scan_unit(self) noexcept nogil

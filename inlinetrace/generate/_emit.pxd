@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from inlinetrace.generate._collect cimport Collector, KeptFunction, KeptVariable
-from inlinetrace.generate._graph cimport Graph, Selected, UnitPlace
+from inlinetrace.generate._graph cimport Graph, Held, Selected, UnitPlace
 from inlinetrace.generate._store cimport Words
 
 cdef struct Bytes:
@@ -14,6 +14,18 @@ cdef struct Symbol:
     uint64_t address
     uint32_t name
     uint32_t section
+
+cdef struct Chosen:
+    uint64_t address
+    uint64_t size
+    uint64_t order           # as found
+    uint32_t name
+    uint32_t type
+    uint32_t linkage
+    uint32_t section         # which of the wanted ones
+    uint32_t collector
+    uint32_t index
+    uint32_t id
 
 cdef class Emitter:
     cdef readonly Graph graph
@@ -28,19 +40,27 @@ cdef class Emitter:
     cdef readonly uint32_t next_id
     cdef readonly uint32_t first_id
     cdef uint32_t index_id       # id of the type that arrays are indexed with
-    cdef uint8_t* symbols        # name -> is there a symbol
-    cdef uint32_t symbol_names
+    cdef uint8_t* symbols        # name -> HAS_SYMBOL...
+    cdef uint64_t* symbol_addresses # name -> address of the first
+    cdef uint32_t symbol_names, name_limit
+    cdef const uint64_t* section_bases # what symbols of relocatable files are relative to
+    cdef uint64_t section_count
     cdef uint32_t** function_names
     cdef Selected* selected
     cdef uint64_t selected_count, selected_capacity
     cdef uint32_t* function_ids  # name -> id of its FUNC
     cdef uint32_t* function_prototypes
-    cdef uint32_t function_names_count
     cdef uint32_t* base_heads    # name -> 1 + the last function of the base with it
     cdef uint32_t* base_next     # function of the base -> 1 + the one before of the same name
     cdef Symbol* data_symbols
     cdef uint64_t data_symbol_count, data_symbol_capacity
-    cdef readonly dict counts
+    cdef Chosen* chosen
+    cdef uint64_t chosen_count, chosen_capacity
+    cdef uint32_t** tag_names
+    cdef uint32_t** variable_names
+    cdef uint32_t** variable_tags
+    cdef list section_names      # keeps their bytes alive
+    cdef object kept_alive
 
     cdef int _assign(self) noexcept nogil
     cdef int _write_all(self) noexcept nogil
@@ -55,8 +75,18 @@ cdef class Emitter:
     cdef uint32_t prototype_of(self, UnitPlace* place, uint64_t k) noexcept nogil
     cdef int _read_symbols(self, const uint8_t* table, uint64_t size, const uint8_t* strings, uint64_t string_size,
                            bint wide, bint swap) noexcept nogil
-    cdef int _select(self, bint optimized) noexcept nogil
+    cdef int _select(self, bint optimized, bint consistent) noexcept nogil
+    cdef int _candidate(self, uint64_t place_number, uint64_t k) noexcept nogil
+    cdef bint _match(self, uint32_t one, uint32_t other, int depth) noexcept nogil
+    cdef uint32_t _target(self, uint32_t cell, uint32_t number) noexcept nogil
+    cdef int _write_function(self, Selected* s) noexcept nogil
+    cdef int _function_tags(self, Selected* s) noexcept nogil
+    cdef int _decl_tag(self, uint32_t name, uint32_t target, uint32_t component) noexcept nogil
+    cdef int _variables(self, const uint64_t* sections, uint64_t count) noexcept nogil
+    cdef bint _has_data_symbol(self, uint64_t address, uint32_t name) noexcept nogil
     cdef KeptFunction* _kept(self, uint64_t key, UnitPlace** place, uint64_t* index) noexcept nogil
     cdef int _inline(self, const uint64_t* origins, uint64_t count, uint32_t* out, uint32_t* map_keys,
                      uint32_t* map_values, uint64_t mask) noexcept nogil
+    cdef int _names_of_variables(self, Collector c, uint32_t number) noexcept nogil
+    cdef void _note_symbol(self, uint32_t name, uint64_t address, uint8_t how) noexcept nogil
     cdef int _names_of_functions(self, Collector c, uint32_t number) noexcept nogil

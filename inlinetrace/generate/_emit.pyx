@@ -6,15 +6,16 @@ Words are in this machine's byte order until the end; the type section is nothin
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort, realloc
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, inlinetrace_swap32, make_cursor, read_u8, read_u16, read_u32, read_u64
 from inlinetrace.generate._collect cimport (
-    F_ABSTRACT, F_CODE, F_EXTERNAL, F_NAMELESS, Collector, KeptFunction, KeptTag, KeptVariable, UnitSlice,
+    F_ASSEMBLER, F_CODE, F_EXTERNAL, F_NAMELESS, F_REORDERED, F_UNEXPECTED, Collector, KeptFunction, KeptTag, KeptVariable, UnitSlice,
 )
 from inlinetrace.generate._graph cimport Graph, Held, Private, Selected, UnitPlace, reference_at, reference_count
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_DATASEC, B_DECL_TAG, B_ENUM, B_ENUM64, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT, B_UNION, B_VAR,
+    B_ARRAY, B_CONST, B_DATASEC, B_DECL_TAG, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT,
+    B_TYPEDEF, B_UNION, B_VAR,
     HEAD_FLAG, HEAD_VLEN, TAG, TAG_NAME, TAG_UNION, Names, grow_array, names_find, names_intern, push, reserve,
     store_find,
 )
@@ -29,6 +30,9 @@ cdef enum:
     ERR_NAME = 1
     HAS_SYMBOL = 1
     HAS_SUFFIXED = 2     # foo.isra.0, foo.constprop.0
+    AMBIGUOUS = 4        # several addresses
+    F_INCONSISTENT = 0x10000
+    MAX_VLEN = 0xffff
     CLASSIC_FLAG = 0x80000000U
 
 
@@ -43,6 +47,61 @@ cdef int _append(Bytes* b, const uint8_t* text, uint64_t length) noexcept nogil:
     return 0
 
 
+cdef bint _contains(const uint8_t* text, uint64_t length, const char* part, uint64_t size) noexcept nogil:
+    cdef uint64_t i
+    for i in range(length):
+        if i + size <= length and memcmp(text + i, part, size) == 0:
+            return True
+    return False
+
+
+cdef bint _is_part(const uint8_t* suffix, uint64_t length) noexcept nogil:
+    """A symbol with this suffix is a piece of a function (.cold, .part.0), not a variant of it."""
+    return _contains(suffix, length, b".cold", 5) or _contains(suffix, length, b".part", 5)
+
+
+cdef bint _is_identifier(const uint8_t* text, uint32_t length) noexcept nogil:
+    """A name that the kernel accepts for functions and variables (btf_name_valid_identifier, with dots)."""
+    cdef uint32_t i
+    cdef uint8_t c
+    if length == 0 or length >= 512:
+        return False
+    for i in range(length):
+        c = text[i]
+        if not (c'a' <= c <= c'z' or c'A' <= c <= c'Z' or c == c'_' or c == c'.' or (i and c'0' <= c <= c'9')):
+            return False
+    return True
+
+
+cdef bint _begins(const uint8_t* text, uint32_t length, const char* start, uint32_t size) noexcept nogil:
+    return length >= size and memcmp(text, start, size) == 0
+
+
+cdef bint _is_noise(const uint8_t* text, uint32_t length) noexcept nogil:
+    """Variables that macros make and nobody looks for."""
+    return (_begins(text, length, b"__UNIQUE_ID", 11) or _begins(text, length, b"__tpstrtab_", 11)
+            or _begins(text, length, b"__exitcall_", 11)
+            or _begins(text, length, b"__func_stack_frame_non_standard_", 32))
+
+
+cdef int _by_address(const void* a, const void* b) noexcept nogil:
+    cdef const Symbol* x = <const Symbol*>a
+    cdef const Symbol* y = <const Symbol*>b
+    if x.address != y.address:
+        return 1 if x.address > y.address else -1
+    return 0
+
+
+cdef int _by_section(const void* a, const void* b) noexcept nogil:
+    cdef const Chosen* x = <const Chosen*>a
+    cdef const Chosen* y = <const Chosen*>b
+    if x.section != y.section:
+        return 1 if x.section > y.section else -1
+    if x.address != y.address:
+        return 1 if x.address > y.address else -1
+    return 1 if x.order > y.order else -1
+
+
 cdef class Emitter:
     """Writes what ``graph`` has. ``swap``: the target has the other byte order than this machine."""
 
@@ -51,7 +110,7 @@ cdef class Emitter:
         self.swap = swap
         self.first_id = self.next_id = first_id
         self.first_string = first_string
-        self.counts = {}
+        self.section_names = []
         if first_string == 0 and _append(&self.strings, b"", 0):
             raise MemoryError
 
@@ -65,7 +124,18 @@ cdef class Emitter:
         if self.function_names != NULL:
             for i in range(self.graph.map_count):
                 free(self.function_names[i])
+        for i in range(self.graph.map_count if self.tag_names != NULL else 0):
+            free(self.tag_names[i])
+        for i in range(self.graph.map_count if self.variable_names != NULL else 0):
+            free(self.variable_names[i])
+        for i in range(self.graph.map_count if self.variable_tags != NULL else 0):
+            free(self.variable_tags[i])
         free(self.function_names)
+        free(self.tag_names)
+        free(self.variable_names)
+        free(self.variable_tags)
+        free(self.symbol_addresses)
+        free(self.chosen)
         free(self.selected)
         free(self.function_ids)
         free(self.function_prototypes)
@@ -278,12 +348,39 @@ cdef class Emitter:
     cdef int _names_of_functions(self, Collector c, uint32_t number) noexcept nogil:
         cdef uint64_t i
         cdef uint32_t* list_ = <uint32_t*>calloc(c.kept_function_count + 1, 4)
+        cdef uint32_t* tags = <uint32_t*>calloc(c.kept_tag_count + 1, 4)
+        self.tag_names[number] = tags
+        if tags == NULL:
+            free(list_)
+            return ERR_MEMORY
+        for i in range(c.kept_tag_count):
+            tags[i] = self.graph.name_of(c, c.kept_tags[i].name)
+            if tags[i] == NONE:
+                free(list_)
+                return ERR_NAME
         if list_ == NULL:
             return ERR_MEMORY
         self.function_names[number] = list_
         for i in range(c.kept_function_count):
             list_[i] = self.graph.name_of(c, c.kept_functions[i].name)
             if list_[i] == NONE:
+                return ERR_NAME
+        return 0
+
+    cdef int _names_of_variables(self, Collector c, uint32_t number) noexcept nogil:
+        """Names of all variables, and of the structs that they are, as names of the graph."""
+        cdef uint64_t i
+        cdef uint32_t* names = <uint32_t*>calloc(c.kept_variable_count + 1, 4)
+        cdef uint32_t* tags = <uint32_t*>calloc(c.kept_variable_count + 1, 4)
+        self.variable_names[number] = names
+        self.variable_tags[number] = tags
+        if names == NULL or tags == NULL:
+            return ERR_MEMORY
+        for i in range(c.kept_variable_count):
+            names[i] = self.graph.name_of(c, c.kept_variables[i].name)
+            if c.kept_variables[i].node & <uint32_t>TAG:
+                tags[i] = self.graph.name_of(c, c.kept_variables[i].node & TAG_NAME)
+            if names[i] == NONE or tags[i] == NONE:
                 return ERR_NAME
         return 0
 
@@ -303,6 +400,13 @@ cdef class Emitter:
         if self.graph.final != NULL:
             return self.graph.final[node]
         return node
+
+    cdef void _note_symbol(self, uint32_t name, uint64_t address, uint8_t how) noexcept nogil:
+        if self.symbols[name] == 0:
+            self.symbol_addresses[name] = address
+        elif self.symbol_addresses[name] != address:
+            self.symbols[name] |= AMBIGUOUS
+        self.symbols[name] |= how
 
     cdef int _read_symbols(self, const uint8_t* table, uint64_t size, const uint8_t* strings, uint64_t string_size,
                            bint wide, bint swap) noexcept nogil:
@@ -333,6 +437,8 @@ cdef class Emitter:
             nul = <const uint8_t*>memchr(strings + name, 0, min(string_size - name, 4096ULL))
             if nul == NULL:
                 continue
+            if section < self.section_count:
+                value += self.section_bases[section]
             length = nul - (strings + name)
             number = names_find(&self.graph.names, strings + name, <uint32_t>length)
             dot = <const uint8_t*>memchr(strings + name, c'.', length)
@@ -351,50 +457,167 @@ cdef class Emitter:
                 self.data_symbol_count += 1
                 continue
             if number and number < self.symbol_names:
-                self.symbols[number] |= HAS_SYMBOL
-            if dot != NULL:
+                self._note_symbol(number, value, HAS_SYMBOL)
+            if dot != NULL and not _is_part(dot, length - (dot - (strings + name))):
                 number = names_find(&self.graph.names, strings + name, <uint32_t>(dot - (strings + name)))
                 if number and number < self.symbol_names:
-                    self.symbols[number] |= HAS_SUFFIXED
+                    self._note_symbol(number, value, HAS_SUFFIXED)
         return 0
 
-    cdef int _select(self, bint optimized) noexcept nogil:
-        """Choose the functions that get a FUNC: with code, all parameters named, and a symbol of the name."""
-        cdef uint64_t i, k, last
+    cdef uint32_t _target(self, uint32_t cell, uint32_t number) noexcept nogil:
+        """The cell that reference ``number`` of a cell leads to."""
+        cdef const uint32_t* refs = self.graph.references_of(cell)
+        cdef const uint32_t* w
+        cdef uint32_t target
+        if refs != NULL:
+            target = self.graph.target_of(refs[number])
+        else:
+            w = self.graph.store.words + self.graph.store.start[cell]
+            target = self.graph.target_of(w[reference_at(w[0], number)])
+        if self.graph.final != NULL and target < self.graph.cell_count:
+            target = self.graph.final[target]
+        return target
+
+    cdef bint _match(self, uint32_t one, uint32_t other, int depth) noexcept nogil:
+        """Two types are the same for a caller: names of structs and typedefs decide, const does not matter."""
+        cdef const uint32_t* a
+        cdef const uint32_t* b
+        cdef uint32_t ka, kb, i
+        while True:
+            if one == other:
+                return True
+            if one == 0 or other == 0 or depth > 8:
+                return False
+            a = self.graph.store.words + self.graph.store.start[self.graph.node_of(one)]
+            b = self.graph.store.words + self.graph.store.start[self.graph.node_of(other)]
+            ka = a[0] & 63
+            kb = b[0] & 63
+            if ka == B_FWD:
+                ka = B_UNION if a[0] & HEAD_FLAG else B_STRUCT
+            if kb == B_FWD:
+                kb = B_UNION if b[0] & HEAD_FLAG else B_STRUCT
+            if ka != kb:
+                if ka == B_CONST:
+                    one = self._target(one, 0)
+                    continue
+                if kb == B_CONST:
+                    other = self._target(other, 0)
+                    continue
+                return False
+            if ka == B_INT:
+                return a[1] == b[1] and a[2] == b[2] and a[3] == b[3]
+            if ka == B_FLOAT:
+                return a[1] == b[1] and a[2] == b[2]
+            if ka == B_STRUCT or ka == B_UNION or ka == B_ENUM or ka == B_ENUM64 or ka == B_TYPEDEF:
+                return a[1] == b[1]
+            if ka == B_FUNC_PROTO:
+                if a[0] != b[0]:
+                    return False
+                for i in range(reference_count(a[0])):
+                    if not self._match(self._target(one, i), self._target(other, i), depth + 1):
+                        return False
+                return True
+            if ka == B_ARRAY and a[3] != b[3]:
+                return False
+            one = self._target(one, 0)
+            other = self._target(other, 0)
+
+    cdef int _candidate(self, uint64_t place_number, uint64_t k) noexcept nogil:
+        """Take a function as that of its name, or hold it against the one that is."""
+        cdef UnitPlace* place = &self.graph.places[place_number]
+        cdef uint32_t name = self.function_names[place.collector][k]
+        cdef uint32_t cell = self.prototype_of(place, k)
+        cdef uint32_t flags = self.graph.held[place.collector].functions[k].flags
+        cdef Selected* s
+        if self.function_prototypes[name]:
+            s = &self.selected[self.function_ids[name]]
+            if flags & F_ASSEMBLER:
+                return 0
+            s.linkage |= flags & (F_REORDERED | F_UNEXPECTED)
+            if s.prototype != cell and not self._match(s.prototype, cell, 0):
+                s.linkage |= F_INCONSISTENT
+            return 0
+        if self.selected_count >= self.selected_capacity:
+            if grow_array(<void**>&self.selected, &self.selected_capacity, self.selected_count + 1, sizeof(Selected)):
+                return ERR_MEMORY
+        s = &self.selected[self.selected_count]
+        s.name = name
+        s.prototype = cell
+        s.collector = place.collector
+        s.index = <uint32_t>k
+        s.place = <uint32_t>place_number
+        s.linkage = flags & (F_REORDERED | F_UNEXPECTED)
+        # until the FUNCs are written, the place among the selected
+        self.function_ids[name] = <uint32_t>self.selected_count
+        self.function_prototypes[name] = cell + 1
+        self.selected_count += 1
+        return 0
+
+    cdef int _select(self, bint optimized, bint consistent) noexcept nogil:
+        """Choose the functions that may get a FUNC, one for each name, and note what speaks against them.
+
+        First those with code. A name that has a symbol and no code is a function that was folded into an equal one.
+        Last come functions of assembler units, which say nothing of parameters.
+        """
+        cdef uint64_t i, k, last, with_code = 0
         cdef UnitPlace* place
         cdef Held* held
         cdef KeptFunction* f
         cdef uint32_t name
-        cdef Selected* s
-        for i in range(self.graph.place_count):
-            place = &self.graph.places[i]
-            held = &self.graph.held[place.collector]
-            last = held.slices[place.slice].first_function + held.slices[place.slice].function_count
-            for k in range(held.slices[place.slice].first_function, last):
-                f = &held.functions[k]
-                if f.flags & F_NAMELESS or not f.flags & F_CODE:
-                    continue
-                name = self.function_names[place.collector][k]
-                if self.symbols != NULL:
-                    if not self.symbols[name] & HAS_SYMBOL and not (optimized and self.symbols[name] & HAS_SUFFIXED):
+        cdef int turn, belongs
+        for turn in range(3):
+            if turn == 1:
+                with_code = self.selected_count
+            for i in range(self.graph.place_count):
+                place = &self.graph.places[i]
+                held = &self.graph.held[place.collector]
+                last = held.slices[place.slice].first_function + held.slices[place.slice].function_count
+                for k in range(held.slices[place.slice].first_function, last):
+                    f = &held.functions[k]
+                    belongs = 2 if f.flags & F_ASSEMBLER else 0 if f.flags & F_CODE else 1
+                    if f.flags & F_NAMELESS or belongs != turn:
                         continue
-                elif not f.flags & F_EXTERNAL:
-                    continue
-                if self.function_prototypes[name]:
-                    continue
-                if self.selected_count >= self.selected_capacity:
-                    if grow_array(<void**>&self.selected, &self.selected_capacity, self.selected_count + 1,
-                                  sizeof(Selected)):
+                    name = self.function_names[place.collector][k]
+                    if self.symbols != NULL:
+                        if not self.symbols[name] & HAS_SYMBOL:
+                            if turn == 1 or not (optimized and self.symbols[name] & HAS_SUFFIXED):
+                                continue
+                    elif turn == 1 or not f.flags & F_EXTERNAL:
+                        continue
+                    if turn == 1 and self.function_prototypes[name] and self.function_ids[name] < with_code:
+                        continue
+                    if self._candidate(i, k):
                         return ERR_MEMORY
-                s = &self.selected[self.selected_count]
-                self.selected_count += 1
-                s.name = name
-                s.prototype = self.prototype_of(place, k)
-                s.collector = place.collector
-                s.index = <uint32_t>k
-                s.place = <uint32_t>i
-                self.function_prototypes[name] = s.prototype + 1
         return 0
+
+    cdef int _decl_tag(self, uint32_t name, uint32_t target, uint32_t component) noexcept nogil:
+        if self._record(name, B_DECL_TAG << 24, target) or push(&self.types, component):
+            return ERR_MEMORY
+        self.next_id += 1
+        return 0
+
+    cdef int _function_tags(self, Selected* s) noexcept nogil:
+        """The DECL_TAGs of a function and its parameters."""
+        cdef Held* held = &self.graph.held[s.collector]
+        cdef uint64_t i
+        for i in range(held.tag_count):
+            if held.tags[i].function == s.index + 1:
+                if self._decl_tag(self.tag_names[s.collector][i], self.function_ids[s.name],
+                                  <uint32_t>held.tags[i].component):
+                    return ERR_MEMORY
+        return 0
+
+    cdef int _write_function(self, Selected* s) noexcept nogil:
+        cdef uint32_t prototype, known = self._base_function(s.name, s.prototype)
+        if known:
+            self.function_ids[s.name] = known
+            return 0
+        prototype = self._prototype_id(s.prototype)
+        if prototype == 0 or self._record(s.name, B_FUNC << 24, prototype):
+            return ERR_MEMORY
+        self.function_ids[s.name] = self.next_id
+        self.next_id += 1
+        return self._function_tags(s)
 
     cdef int _chain_base_functions(self) noexcept nogil:
         """Chain the functions of the base by name."""
@@ -438,31 +661,43 @@ cdef class Emitter:
             self.next_id += 1
         return self.ids[cell]
 
-    def write_functions(self, const uint8_t[::1] symbols, const uint8_t[::1] strings, bint wide, bint swap,
-                        bint optimized):
-        """Write a FUNC for every function that pahole would give one; see ``types.py`` for the rules."""
-        cdef int error
+    def write_functions(self, const uint8_t[::1] symbols, const uint8_t[::1] strings, const uint64_t[::1] bases,
+                        bint wide, bint swap, bint optimized, bint consistent):
+        """Write a FUNC for every function that gets one (see ``types.py``); return how many were left out, by reason."""
+        cdef int error = 0
         cdef uint64_t i
-        cdef uint32_t number, prototype, known
+        cdef uint32_t number
         cdef Collector c
         cdef Selected* s
+        cdef uint64_t inconsistent = 0, ambiguous = 0, reordered = 0, unexpected = 0, invalid = 0
         self.function_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
-        if self.function_names == NULL:
+        self.tag_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        if self.function_names == NULL or self.tag_names == NULL:
+            raise MemoryError
+        self.variable_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        self.variable_tags = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        if self.variable_names == NULL or self.variable_tags == NULL:
             raise MemoryError
         for number, c in enumerate(self.graph.collectors):
+            # all of them are names of the graph before the symbols are looked at
             with nogil:
                 error = self._names_of_functions(c, number)
+                if not error:
+                    error = self._names_of_variables(c, number)
             self._check(error)
-        self.function_names_count = self.graph.names.count
+        self.name_limit = self.graph.names.count
         self.function_ids = <uint32_t*>calloc(self.graph.names.count, 4)
         self.function_prototypes = <uint32_t*>calloc(self.graph.names.count, 4)
         if self.function_ids == NULL or self.function_prototypes == NULL:
             raise MemoryError
         if symbols.shape[0]:
             self.symbols = <uint8_t*>calloc(self.graph.names.count, 1)
+            self.symbol_addresses = <uint64_t*>calloc(self.graph.names.count, 8)
             self.symbol_names = self.graph.names.count
-            if self.symbols == NULL:
+            if self.symbols == NULL or self.symbol_addresses == NULL:
                 raise MemoryError
+            self.section_bases = &bases[0] if bases.shape[0] else NULL
+            self.section_count = bases.shape[0]
             with nogil:
                 error = self._read_symbols(&symbols[0], symbols.shape[0], &strings[0] if strings.shape[0] else NULL,
                                            strings.shape[0], wide, swap)
@@ -470,21 +705,183 @@ cdef class Emitter:
         if self._chain_base_functions():
             raise MemoryError
         with nogil:
-            error = self._select(optimized)
+            error = self._select(optimized, consistent)
             if not error:
                 for i in range(self.selected_count):
                     s = &self.selected[i]
-                    known = self._base_function(s.name, s.prototype)
-                    if known:
-                        self.function_ids[s.name] = known
+                    self.function_ids[s.name] = 0
+                    if not _is_identifier(self.graph.names.at[s.name], self.graph.names.length[s.name]):
+                        invalid += 1
+                    elif consistent and s.linkage & F_INCONSISTENT:
+                        inconsistent += 1
+                    elif consistent and self.symbols != NULL and self.symbols[s.name] & AMBIGUOUS:
+                        ambiguous += 1
+                    elif consistent and s.linkage & F_REORDERED:
+                        reordered += 1
+                    elif consistent and s.linkage & F_UNEXPECTED:
+                        unexpected += 1
+                    else:
+                        error = self._write_function(s)
+                        if error:
+                            break
+        self._check(error)
+        counts = {"inconsistent prototypes": inconsistent, "several addresses": ambiguous,
+                  "parameters reordered": reordered, "parameters not where a caller puts them": unexpected,
+                  "name that BTF cannot have": invalid}
+        return {reason: count for reason, count in counts.items() if count}
+
+    def tag_functions(self, dict tags):
+        """Write DECL_TAGs for functions: ``tags`` has by name the texts of its tags, both bytes that stay alive."""
+        cdef const uint8_t* text
+        cdef uint32_t name, tag
+        self.kept_alive = tags
+        missing = []
+        for function, texts in tags.items():
+            name = names_find(&self.graph.names, <const uint8_t*><char*>function, <uint32_t>len(function))
+            if name == 0 or name >= self.name_limit or self.function_ids[name] == 0:
+                missing.append(function)
+                continue
+            for value in texts:
+                tag = names_intern(&self.graph.names, <const uint8_t*><char*>value, <uint32_t>len(value))
+                if tag == NONE or self._decl_tag(tag, self.function_ids[name], 0xffffffffU):
+                    raise MemoryError
+        return missing
+
+    # Variables
+
+    cdef bint _has_data_symbol(self, uint64_t address, uint32_t name) noexcept nogil:
+        """The symbol table has a variable of this name at this address; the symbols are sorted by address."""
+        cdef uint64_t low = 0, high = self.data_symbol_count, middle
+        while low < high:
+            middle = (low + high) >> 1
+            if self.data_symbols[middle].address < address:
+                low = middle + 1
+            else:
+                high = middle
+        while low < self.data_symbol_count and self.data_symbols[low].address == address:
+            if self.data_symbols[low].name == name:
+                return True
+            low += 1
+        return False
+
+    cdef int _variables(self, const uint64_t* sections, uint64_t count) noexcept nogil:
+        """Choose the variables in ``sections``: rows of address and size."""
+        cdef uint64_t i, k, n, last
+        cdef UnitPlace* place
+        cdef Held* held
+        cdef KeptVariable* v
+        cdef Chosen* chosen
+        cdef Private* own
+        cdef uint32_t name, type_
+        for i in range(self.graph.place_count):
+            place = &self.graph.places[i]
+            held = &self.graph.held[place.collector]
+            last = held.slices[place.slice].first_variable + held.slices[place.slice].variable_count
+            for k in range(held.slices[place.slice].first_variable, last):
+                v = &held.variables[k]
+                if v.node == 0 or v.size == 0 or v.size > 0xffffffffU:
+                    continue
+                for n in range(count):
+                    if v.address >= sections[2 * n] and v.address - sections[2 * n] < sections[2 * n + 1]:
+                        break
+                else:
+                    continue
+                name = self.variable_names[place.collector][k]
+                if self.symbols != NULL and not self._has_data_symbol(v.address, name):
+                    continue
+                if _is_noise(self.graph.names.at[name], self.graph.names.length[name]):
+                    continue
+                if not _is_identifier(self.graph.names.at[name], self.graph.names.length[name]):
+                    continue
+                type_ = v.node
+                if type_ & <uint32_t>TAG:
+                    type_ = (type_ & (<uint32_t>TAG | <uint32_t>TAG_UNION)) | self.variable_tags[place.collector][k]
+                else:
+                    type_ = self.graph.maps[place.collector][type_]
+                if place.private:
+                    own = &self.graph.privates[place.private - 1]
+                    if k - held.slices[place.slice].first_variable < own.variable_count:
+                        if own.types[k - held.slices[place.slice].first_variable]:
+                            type_ = own.types[k - held.slices[place.slice].first_variable]
+                if self.chosen_count >= self.chosen_capacity:
+                    if grow_array(<void**>&self.chosen, &self.chosen_capacity, self.chosen_count + 1, sizeof(Chosen)):
+                        return ERR_MEMORY
+                chosen = &self.chosen[self.chosen_count]
+                chosen.address = v.address
+                chosen.size = v.size
+                chosen.order = self.chosen_count
+                chosen.name = name
+                chosen.type = type_
+                chosen.linkage = 1 if v.flags & F_EXTERNAL else 0
+                chosen.section = <uint32_t>n
+                chosen.collector = place.collector
+                chosen.index = <uint32_t>k
+                self.chosen_count += 1
+        return 0
+
+    def write_variables(self, list sections):
+        """Write VARs and a DATASEC for each of ``sections``: (name as bytes that stay alive, address, size)."""
+        cdef uint64_t i, k, written, end
+        cdef uint32_t name
+        cdef Chosen* chosen
+        cdef int error = 0
+        cdef Held* held
+        rows = array("Q")
+        for _, address, size in sections:
+            rows.append(address)
+            rows.append(size)
+        if not rows:
+            return
+        cdef const uint64_t[::1] table = rows
+        qsort(self.data_symbols, self.data_symbol_count, sizeof(Symbol), _by_address)
+        with nogil:
+            error = self._variables(&table[0], table.shape[0] // 2)
+            if not error and self.chosen_count:
+                qsort(self.chosen, self.chosen_count, sizeof(Chosen), _by_section)
+                # a variable that several entries define is one
+                written = 0
+                for i in range(self.chosen_count):
+                    if written and self.chosen[written - 1].section == self.chosen[i].section \
+                            and self.chosen[i].address < self.chosen[written - 1].address + self.chosen[written - 1].size:
                         continue
-                    prototype = self._prototype_id(s.prototype)
-                    if prototype == 0 or self._record(s.name, B_FUNC << 24, prototype):
+                    self.chosen[written] = self.chosen[i]
+                    written += 1
+                self.chosen_count = written
+                for i in range(self.chosen_count):
+                    chosen = &self.chosen[i]
+                    if self._record(chosen.name, B_VAR << 24, self._id_of(chosen.type)) or push(&self.types, chosen.linkage):
                         error = ERR_MEMORY
                         break
-                    self.function_ids[s.name] = self.next_id
+                    chosen.id = self.next_id
                     self.next_id += 1
+                    held = &self.graph.held[chosen.collector]
+                    for k in range(held.tag_count):
+                        if held.tags[k].variable == chosen.index + 1:
+                            error = self._decl_tag(self.tag_names[chosen.collector][k], chosen.id,
+                                                   <uint32_t>held.tags[k].component)
+                            if error:
+                                break
         self._check(error)
+        i = 0
+        while i < self.chosen_count:
+            text, address, size = sections[self.chosen[i].section]
+            self.section_names.append(text)
+            name = names_intern(&self.graph.names, <const uint8_t*><char*>text, <uint32_t>len(text))
+            k = i
+            while k < self.chosen_count and self.chosen[k].section == self.chosen[i].section:
+                k += 1
+            end = self.chosen[k - 1].address - <uint64_t>address + self.chosen[k - 1].size
+            if k - i > MAX_VLEN:
+                raise FormatError("more variables in one section than BTF can list", section=text.decode(errors="replace"))
+            if name == NONE or self._record(name, B_DATASEC << 24 | <uint32_t>(k - i), <uint32_t>end):
+                raise MemoryError
+            while i < k:
+                if (push(&self.types, self.chosen[i].id)
+                        or push(&self.types, <uint32_t>(self.chosen[i].address - <uint64_t>address))
+                        or push(&self.types, <uint32_t>self.chosen[i].size)):
+                    raise MemoryError
+                i += 1
+            self.next_id += 1
 
     # The inline object
 

@@ -9,7 +9,7 @@ from libc.string cimport memcmp, memset
 from inlinetrace.dwarf._cursor cimport inlinetrace_likely
 from inlinetrace.generate._collect cimport (
     ERR_CYCLE, ERR_MANY, ERR_MEMORY, ERR_NO_TYPE, ERR_STRING_AT, ERR_TOO_LARGE, F_ABSTRACT, F_BITS_UNPLACED, F_CODE,
-    F_DECLARATION, F_EXTERNAL, F_NAMELESS, F_ODD, F_SIGNED, F_VARIADIC, NAME_NUMBER, NAME_PACKED, OWN_FUNCTION,
+    F_DECLARATION, F_EXTERNAL, F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_VARIADIC, NAME_NUMBER, NAME_PACKED, OWN_FUNCTION,
     OWN_INDEX, OWN_RECORD, OWN_SHIFT, OWN_VARIABLE, R_PASS, R_UNDEFINED, R_VOID, REF_RECORD, UNRESOLVED, Annotation,
     Collector, Function, Item, KeptFunction, KeptTag, KeptVariable, Record, UnitSlice, Variable,
 )
@@ -121,7 +121,7 @@ cdef int _build_base(Collector c, Record* r) noexcept nogil:
     if is_float and c.floats and (size == 2 or size == 4 or size == 8 or size == 12 or size == 16):
         w[0] = B_FLOAT
         return _keep(c, r, 3)
-    if size > 16 or size == 0:
+    if size > 16 or size == 0 or size & (size - 1):
         # no kind says this; its size is what can be told
         w[0] = B_STRUCT
         w[1] = 0
@@ -457,6 +457,19 @@ cdef Item* parameter_of(Collector c, Item* item) noexcept nogil:
     return origin
 
 
+cdef bint _reordered(Collector c, Function* f, Function* described) noexcept nogil:
+    """The parameters of a concrete function are not the first ones of its abstract function, in order."""
+    cdef uint32_t at = f.first, other = described.first, k
+    for k in range(f.count):
+        if k >= described.count:
+            return True
+        if c.items[at - 1].value and c.items[at - 1].value != c.items[other - 1].key:
+            return True
+        at = c.items[at - 1].next
+        other = c.items[other - 1].next
+    return False
+
+
 cdef int _keep_functions(Collector c) noexcept nogil:
     """Keep the name and prototype of every function that has code or may be inlined."""
     cdef uint64_t i
@@ -473,7 +486,7 @@ cdef int _keep_functions(Collector c) noexcept nogil:
     memset(&by, 0, sizeof(by))
     for i in range(c.function_count):
         f = &c.functions[i]
-        if f.flags & F_DECLARATION or not f.flags & (F_CODE | F_ABSTRACT):
+        if f.flags & F_DECLARATION:
             continue
         named = f
         described = f
@@ -498,6 +511,8 @@ cdef int _keep_functions(Collector c) noexcept nogil:
             return ERR_TOO_LARGE
         if reserve(&c.scratch, 8 + 2 * <uint64_t>described.count):
             return ERR_MEMORY
+        if described != f and f.count and _reordered(c, f, described):
+            flags |= F_REORDERED
         by.key = f.key
         error = _word(c, described.reference, &by, &word)
         if error:

@@ -30,6 +30,7 @@ from inlinetrace.errors import MismatchError
 from inlinetrace.generate._graph import Graph
 from inlinetrace.generate._separate import separate
 from inlinetrace.generate.features import Features
+from inlinetrace.generate.kfuncs import kernel_functions
 
 if TYPE_CHECKING:
     from inlinetrace.btf.reader import Btf
@@ -52,6 +53,7 @@ LANGUAGES = {
 # Enough units per task that starting it costs nothing, few enough that the threads end together.
 _UNITS_PER_TASK = 16
 _MAGIC = 0xEB9F
+_SHT_PROGBITS, _SHT_NOBITS = 1, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +168,15 @@ def types_from_dwarf(
             emitter.know_strings(strings, at)
             at += len(strings)
     emitter.write_types()
-    _write_functions(emitter, image.elf if image is not None else elf, features)
+    image = image or ImageFacts(elf)
+    counts = _write_functions(emitter, image.elf, features)
+    if features.decl_tag_kfuncs and features.decl_tag:
+        missing = emitter.tag_functions(kernel_functions(image.elf))
+        if missing:
+            counts["kfuncs without FUNC"] = len(missing)
+    _write_variables(emitter, image, features)
     types, text = emitter.take()
-    return Types(emitter, byte_order, types, text)
+    return Types(emitter, byte_order, types, text, counts)
 
 
 def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:
@@ -216,15 +224,29 @@ def _collect(
     return collectors, False
 
 
-def _write_functions(emitter: Emitter, elf: ElfFile, features: Features) -> None:
-    """Write the FUNCs, by the symbols of ``elf``."""
+def _write_functions(emitter: Emitter, elf: ElfFile, features: Features) -> dict[str, int]:
+    """Write the FUNCs, by the symbols of ``elf``; the result counts what was left out, by reason."""
     table = elf.symbols().section
     symbols = strings = memoryview(b"")
     if table is not None:
         symbols = elf.raw_data(table)
         strings = elf.raw_data(elf.linked_section(table))
     swap = elf.little_endian != (sys.byteorder == "little")
-    emitter.write_functions(symbols, strings, elf.address_size == 8, swap, features.optimized_func)
+    bases = array("Q", [section.address for section in elf.sections] if elf.relocatable else [])
+    return emitter.write_functions(
+        symbols, strings, bases, elf.address_size == 8, swap, features.optimized_func, features.consistent_func
+    )
+
+
+def _write_variables(emitter: Emitter, image: ImageFacts, features: Features) -> None:
+    """Write the VARs of the sections that the features ask for, and their DATASECs."""
+    wanted = []
+    for section in image.elf.sections:
+        if not section.allocated or not section.size or section.type not in (_SHT_PROGBITS, _SHT_NOBITS):
+            continue
+        if features.global_var or (features.var and section.name in image.per_cpu):
+            wanted.append((section.name.encode("utf-8", "surrogateescape"), section.address, section.size))
+    emitter.write_variables(wanted)
 
 
 __all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "types_from_dwarf"]
