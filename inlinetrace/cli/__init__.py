@@ -17,7 +17,7 @@ from typing import NoReturn
 from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError
 
-COMMANDS = ("list", "dump", "generate", "btf", "probe", "clean")
+COMMANDS = ("list", "probe", "clean", "generate", "dump", "btf")
 _WITH_PROGRAM = ("probe",)
 
 _EPILOG = (

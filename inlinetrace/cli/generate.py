@@ -36,7 +36,9 @@ _MEGABYTE = 1e6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``generate``."""
-    parser.add_argument("files", nargs="*", metavar="FILE", help="kernel images, modules, programs or objects with DWARF")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="kernel images, modules, programs or objects with DWARF"
+    )
     group = parser.add_argument_group("input")
     group.add_argument(
         "-m", "--module", metavar="NAME", action="append", default=[],
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inline-only", action="store_true",
         help="the location info alone, for the types of BASE, or of the file's own section .BTF",
     )  # fmt: skip
-    output.add_argument("--no-cache", action="store_true", help="do not keep the result for list and probe")
+    output.add_argument("--no-cache", action="store_true", help="do not keep the result for list")
     output.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but errors")
     _add_format_arguments(parser.add_argument_group("format"))
     parser.add_argument(
@@ -195,15 +197,19 @@ def _tasks(args: argparse.Namespace, host: Host) -> list[_Task]:
     return tasks
 
 
-def _base(args: argparse.Namespace) -> Btf | None:
-    """The innermost of the bases, read once for all inputs; for modules by name the running kernel's if none is named."""
+class _Base(NamedTuple):
+    """What the results are split from, and the files that it was read from, outermost first."""
+
+    btf: Btf | None
+    paths: list[str]
+
+
+def _base(args: argparse.Namespace) -> _Base:
+    """The innermost of the bases, read once; for modules by name the running kernel's if none is named."""
     from inlinetrace.btf.load import load
 
-    if args.base_btf:
-        return load(args.base_btf[-1], args.base_btf[:-1])
-    if args.module and not args.files:
-        return load(_RUNNING_BTF)
-    return None
+    paths = args.base_btf or ([_RUNNING_BTF] if args.module and not args.files else [])
+    return _Base(load(paths[-1], paths[:-1]) if paths else None, [os.path.abspath(path) for path in paths])
 
 
 def _open(task: _Task, args: argparse.Namespace, host: Host) -> Image:
@@ -219,7 +225,7 @@ def _open(task: _Task, args: argparse.Namespace, host: Host) -> Image:
     return open_running_module(host, task.module or task.name, roots=roots)
 
 
-def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: Btf | None, host: Host) -> None:
+def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _Base, host: Host) -> None:
     from inlinetrace.cli.inputs import Progress
     from inlinetrace.generate.pipeline import Wanted, generate
 
@@ -231,7 +237,7 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: Bt
         made = generate(
             image,
             settings,
-            base=base,
+            base=base.btf,
             jobs=args.jobs,
             progress=None if progress is None else lambda step: progress(f"{task.name}: {step}"),
         )
@@ -243,21 +249,22 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: Bt
         for line in _lines(task.name, made):
             print(line, file=sys.stderr)
     if not args.no_cache:
-        _keep(host, image, made, base, args.base_btf)
+        _keep(host, image, made, base.paths)
 
 
-def _own_base(image: Image, base: Btf | None) -> Btf:
+def _own_base(image: Image, base: _Base) -> _Base:
     """What location info alone is split from: BASE, or the file's own ``.BTF``, for a module on top of BASE."""
     from inlinetrace.btf.load import MAIN
     from inlinetrace.btf.reader import Btf
 
-    if base is not None and not image.program.relocatable:
+    if base.btf is not None and not image.program.relocatable:
         return base
     for elf in (image.program, image.debug):
         section = elf.section(MAIN)
         if section is not None and not section.nobits and section.size:
-            return Btf(elf.raw_data(section), base, path=elf.path, section=MAIN)
-    if base is None:
+            own = Btf(elf.raw_data(section), base.btf, path=elf.path, section=MAIN)
+            return _Base(own, [*base.paths, os.path.abspath(elf.path)])
+    if base.btf is None:
         raise UsageError(f"{image.path} has no section .BTF that location info could refer to: name the types with -B")
     return base
 
@@ -296,19 +303,13 @@ def _embed(path: str, image: Image, made: Generated) -> None:
         write_with_sections(elf, sections, output.file)
 
 
-def _keep(host: Host, image: Image, made: Generated, base: Btf | None, bases: list[str]) -> None:
-    """Keep the result for ``list`` and ``probe``, where it can be found again: by the build id."""
+def _keep(host: Host, image: Image, made: Generated, bases: list[str]) -> None:
+    """Keep the result for ``list``, which finds it by the build id."""
     from inlinetrace.target.cache import Cache
 
     build_id = image.debug.build_id or image.program.build_id
-    if made.inline is None or build_id is None or not _is_found_again(base, bases, made):
-        return
-    Cache(host, build_id).remember_location_info(made.inline, made.base, [os.path.abspath(path) for path in bases])
-
-
-def _is_found_again(base: Btf | None, bases: list[str], made: Generated) -> bool:
-    """Whether the base of what was made is among files that have names."""
-    return base is None or bool(bases) and made.base is None or (made.base is not None and bool(bases))
+    if made.inline is not None and build_id is not None:
+        Cache(host, build_id).remember_location_info(made.inline, made.base, bases)
 
 
 def _lines(name: str, made: Generated) -> Iterator[str]:

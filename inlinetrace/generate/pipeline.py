@@ -137,7 +137,7 @@ def generate(
     found = InlineSections(
         parts, code_sections(image.program), image_base=start, address_size=image.program.address_size
     )
-    own = types.inline_object(found.origins)
+    own = _functions(types, found)
     beginning = own
     if settings.wanted is Wanted.INLINE:
         # What the base lacks stands in the inline object itself.
@@ -165,13 +165,27 @@ def generate(
     )
 
 
+def _functions(types: Types, found: InlineSections) -> InlineObject:
+    """The FUNCs of all functions that have sites.
+
+    After link-time optimisation sites name an entry that only refers to the one in which the function is described.
+    """
+    origins = found.origins
+    later = [i for i, (origin, end) in enumerate(zip(origins, found.canonical, strict=True)) if origin != end]
+    own = types.inline_object(array("Q", [*origins, *(found.canonical[i] for i in later)]) if later else origins)
+    func_ids = own.func_ids[: len(origins)]
+    for i, func_id in zip(later, own.func_ids[len(origins) :], strict=True):
+        func_ids[i] = func_ids[i] or func_id
+    return own._replace(func_ids=func_ids)
+
+
 def _with_symbols(image: Image) -> ElfFile:
     """The file with the fuller symbol table: a stripped program has none, its debug file has."""
     return image.debug if image.debug.section(".symtab") is not None else image.program
 
 
 def _names_and_prototypes(types: Types, own: InlineObject, base: Btf | None) -> tuple[array[int], array[int]]:
-    """For each function with sites the string offset of its name and the id of its FUNC_PROTO, as the RFC wants them."""
+    """For each function with sites the string offset of its name and the id of its FUNC_PROTO."""
     known: dict[int, tuple[int, int]] = {0: (0, 0)}
     main = Btf(types.encode(), base)
     from inlinetrace.btf.builder import object_bytes

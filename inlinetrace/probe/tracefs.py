@@ -27,6 +27,7 @@ from inlinetrace.probe.definitions import FULL, define
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
 from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused
+from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _PAGE_FIELD = re.compile(r"\tfield:.*?(\w+);\toffset:(\d+);\tsize:(\d+);")
 # All processors together; each gets its part, but no less than is useful.
 _BUFFERS_KB = 64 << 10
 _LEAST_KB, _MOST_KB = 1024, 16 << 10
+# Where memory is short. A kernel that cannot have a buffer says so with a stack trace in its log.
+_SHARE_OF_MEMORY = 8
+_SMALLEST_KB = 64
 # Pages read from one processor before the others get their turn: bounds what is held in memory.
 _PAGES_PER_ROUND = 256
 # A record may still be written by another processor that took its time before we looked.
@@ -136,8 +140,7 @@ class TracefsBackend:
         cpus = sorted(
             int(name[3:]) for name in host.names(f"{instance}/per_cpu") if name.startswith("cpu") and name[3:].isdigit()
         )
-        size = self._buffer_kb or min(_MOST_KB, max(_LEAST_KB, _BUFFERS_KB // max(len(cpus), 1)))
-        host.write(f"{instance}/buffer_size_kb", f"{size}\n")
+        host.write(f"{instance}/buffer_size_kb", f"{self._buffer_kb or self._buffer_size(len(cpus))}\n")
         self._set_option("record-tgid")
         if pids is not None:
             self._set_option("event-fork")
@@ -156,6 +159,13 @@ class TracefsBackend:
         refused += self._enable()
         self.attach_seconds = time.monotonic() - begin
         return refused
+
+    def _buffer_size(self, cpus: int) -> int:
+        """KB for each processor: part of all that is wanted, but no more than an eighth of the memory there is."""
+        have = available_memory(self._host)
+        wanted = min(_MOST_KB, max(_LEAST_KB, _BUFFERS_KB // max(cpus, 1)))
+        possible = wanted if have is None else (have >> 10) // _SHARE_OF_MEMORY // max(cpus, 1)
+        return max(_SMALLEST_KB, min(wanted, possible))
 
     def _set_option(self, name: str) -> None:
         path = f"{self._instance}/options/{name}"

@@ -86,7 +86,7 @@ class Cache:
         return (self._host.path(names[0]), bases) if bases else None
 
     def remember_location_info(self, inline: bytes, base: bytes | None, bases: Sequence[str]) -> None:
-        """Keep location info with the types it refers to: ``base`` if it was made too, on top of the files ``bases``."""
+        """Keep location info with the types it refers to: ``base``, if made too, on top of the files ``bases``."""
         if self.path is None or not is_ours(self._host, self.path):
             return
         try:

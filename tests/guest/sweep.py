@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.kernels import Kernel
 
 ACCEPTED = "accepted"
-BATCH = 2000
+BATCH = 1000
 
 # What the plan itself leaves out; the kernel would take these addresses.
 _OUR_OWN = (Refusal.DUPLICATE, Refusal.TOO_MANY_ARGUMENTS, Refusal.LIMIT)
@@ -58,7 +58,13 @@ def planned(kernel: Kernel, wanted: str) -> dict[str, Any]:
     types = DwarfTypes(image.dwarf.dies, image.debug.machine, image.debug.little_endian)
     plan = plan_image(image, image.reader.build(rows), types, kernel=True, everything=True)
     anchor = plan.probes[0].address - plan.probes[0].offset
-    probes = [[probe.offset, *map(list, probe.arguments)] for event in plan.events for probe in event.probes]
+    # By event, so that a batch is few events; what is entered all the time is spread over the batches.
+    draw = random.Random(len(plan.events))
+    probes = [
+        [probe.offset, *map(list, probe.arguments)]
+        for event in sorted(plan.events, key=lambda event: len(event.probes))
+        for probe in draw.sample(event.probes, len(event.probes))
+    ]
     have = {probe[0] for probe in probes}
     refused: dict[int, str] = {}
     for item in plan.refused:

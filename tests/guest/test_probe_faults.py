@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.guest.test_probe import VMLINUX, end, tracing
+from tests.guest.tracing import VMLINUX, end, tracing
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.write.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,8 +17,8 @@ from inlinetrace.target.host import Host
 from inlinetrace.target.modules import module_build_id
 from tests.guest.faults import kptr_restrict_2  # noqa: F401
 from tests.guest.state import TRACING
-from tests.guest.test_probe import end, keep, tracing
 from tests.guest.testmodule import FILE, NAME, InlineShapes
+from tests.guest.tracing import end, keep, tracing
 
 CALLS: list[tuple[Any, ...]] = [
     ("take_s8", -5),
@@ -155,3 +157,17 @@ def test_a_module_that_is_loaded_again_ends_the_trace(alone: InlineShapes) -> No
         subprocess.run(f"rmmod {NAME} && insmod {FILE}", shell=True, check=True)
         _, errors = process.communicate(timeout=100)
     assert any(line.startswith("inlinetrace: module inline_shapes was ") for line in errors.splitlines())
+
+
+@pytest.mark.guest(timeout=400)
+def test_two_traces_of_one_module_at_once(inline_shapes: InlineShapes) -> None:
+    arguments = ("take_u32", "--args", "-m", str(FILE))
+    with tracing(*arguments) as one, tracing(*arguments) as two:
+        inline_shapes.call("take_u32", 5)
+        for process in (one, two):
+            process.send_signal(signal.SIGINT)
+        for process in (one, two):
+            output, errors = process.communicate(timeout=250)
+            assert [json.loads(line)["args"] for line in output.splitlines()] == [{"value": 5}], errors
+    assert "inlinetrace" not in (TRACING / "kprobe_events").read_text()
+    assert Path("/sys/kernel/rcu_expedited").read_text().strip() == "0"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from inlinetrace.cli.probe import _require_loaded, module_watch
+from inlinetrace.errors import MismatchError, NotFoundError
 from inlinetrace.probe import emit
 from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.events import Decoder
@@ -20,6 +22,7 @@ from inlinetrace.sites.reasons import Reason, Unavailable
 from inlinetrace.target import open_image
 from inlinetrace.target.image import Image
 from inlinetrace.target.loaded import LoadedModule
+from tests.target.machine import BUILD_ID, OTHER_BUILD_ID, Machine
 
 pytestmark = pytest.mark.compiled
 
@@ -170,3 +173,61 @@ def test_addresses_of_a_location_are_replaced_one_by_one() -> None:
     assert location.with_addresses(lambda address: nothing) is nothing
     plain = Location.register(3, size=8)
     assert plain.with_addresses(lambda address: nothing) is plain
+
+
+def _folder(path: Path) -> Path:
+    folder = path / "machine"
+    folder.mkdir()
+    return folder
+
+
+def with_build_id(path: Path) -> Path:
+    """What the kernel's build does: a module with the build id of its link."""
+    linked = path.with_name("identified.ko")
+    subprocess.run(["ld", "-r", f"--build-id=0x{BUILD_ID.hex()}", path, "-o", linked], check=True)
+    return linked.rename(path)
+
+
+def test_a_module_has_to_be_the_one_that_is_loaded(
+    module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine(_folder(tmp_path))
+    machine.kernel()
+    image = open_image(str(with_build_id(module)), module="shapes")
+    with pytest.raises(NotFoundError, match=r"shapes\.ko: module shapes is not loaded: its code cannot be traced"):
+        _require_loaded(machine.host, image, from_file=True)
+    machine.module("shapes", OTHER_BUILD_ID, text=TEXT)
+    with pytest.raises(MismatchError, match=BUILD_ID.hex()):
+        _require_loaded(machine.host, image, from_file=True)
+    machine.module("shapes", BUILD_ID, text=TEXT, sections={".data": DATA})
+    _require_loaded(machine.host, image, from_file=True)
+    section = image.program.section(".data")
+    assert section is not None
+    assert image.runtime_address(section.address + 8) == DATA + 8
+    assert capsys.readouterr().err == ""
+
+
+def test_a_module_whose_addresses_are_hidden_says_so(
+    module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine(_folder(tmp_path))
+    machine.kernel(stext=0)
+    machine.write("/proc/sys/kernel/kptr_restrict", "2\n")
+    machine.module("shapes", BUILD_ID, text=0)
+    image = open_image(str(with_build_id(module)), module="shapes")
+    _require_loaded(machine.host, image, from_file=True)
+    assert image.loaded is None
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "those of module shapes are hidden (kernel.kptr_restrict is 2" in line
+
+
+def test_a_module_is_watched(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.module("shapes", BUILD_ID, text=TEXT)
+    watch = module_watch(machine.host, "shapes")
+    assert watch() is None
+    place = machine.path("/sys/module/shapes")
+    place.rename(machine.path("/sys/module/gone"))
+    assert watch() == "module shapes was unloaded: the trace ends"
+    machine.module("shapes", BUILD_ID, text=TEXT)
+    assert watch() == "module shapes was loaded again: the trace ends"

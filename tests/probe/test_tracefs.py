@@ -236,3 +236,12 @@ def test_a_machine_that_does_not_let_us_expedite_is_detached_all_the_same(host: 
     assert backend.detach() == []
     assert host.read_text(f"{TRACEFS}/kprobe_events") == ""
     assert host.read_text("/sys/kernel/rcu_expedited") == "0\n"
+
+
+@pytest.mark.parametrize(("available_mb", "size"), [(100_000, 16384), (80, 10240), (1, 128), (0, 64)])
+def test_buffers_leave_memory_to_others(host: FakeTracefs, available_mb: int, size: int) -> None:
+    Path(host.path("/proc/meminfo")).write_text(f"MemAvailable: {available_mb << 10} kB\n")
+    backend = TracefsBackend(host, plan())
+    backend.attach()
+    assert f"instances/{backend.group}/buffer_size_kb <- {size}" in host.done
+    backend.detach()

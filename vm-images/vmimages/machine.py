@@ -119,7 +119,7 @@ class Machine:
         words = [
             f"root=PARTUUID={disks.DISK_SIGNATURE:08x}-01", "rootwait", "rootfstype=ext4", "init=/init",
             "ro" if options.read_only_root else "rw", "console=ttyS0", "loglevel=5", "panic=-1", "oops=panic",
-            "tsc=unstable", *([] if options.kaslr else ["nokaslr"]), *options.cmdline,
+            "tsc=unstable", "no_timer_check", *([] if options.kaslr else ["nokaslr"]), *options.cmdline,
         ]  # fmt: skip
         drives = [
             ("root", root, "snapshot=on"),
