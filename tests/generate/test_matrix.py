@@ -256,8 +256,14 @@ def test_modules_split_from_their_kernel(series: str, tmp_path: Path) -> None:
         place = tmp_path / f"{number}.btf"
         place.write_bytes(ours(module, base))
         expected = paholes(module, tmp_path / f"{number}.pahole", base_file)
+        # one pass leaves duplicates now and then, for which pahole would need a second one
+        expected.write_bytes(libbpf.dedup(expected.read_bytes(), data))
         assert described(place, "-B", str(base_file)) == described(expected, "-B", str(base_file)), module
         assert libbpf.dedup(place.read_bytes(), data) == place.read_bytes(), module
+
+
+# A variable at address 0, which pahole takes for one without an address.
+AT_ZERO = ("VAR fixed_percpu_data ", "DATASEC .data..percpu ")
 
 
 @pytest.mark.kernel
@@ -265,7 +271,14 @@ def test_a_kernel(tmp_path: Path) -> None:
     vmlinux = kernel("6.1").vmlinux
     place = tmp_path / "vmlinux.btf"
     place.write_bytes(ours(vmlinux))
-    expected = described(paholes(vmlinux, tmp_path / "vmlinux.pahole"))
     lines = described(place)
-    assert sorted(lines - expected) == []
-    assert sorted(expected - lines) == []
+    expected = described(paholes(vmlinux, tmp_path / "vmlinux.pahole"))
+    mine = {line for line in lines - expected if not line.startswith(AT_ZERO)}
+    other = {line for line in expected - lines if not line.startswith(AT_ZERO)}
+    # What is left are functions of one name and different prototypes. pahole takes the first one, ours is the one that the
+    # symbol is of: not the weak one of kernel/sys_ni.c but the system call, not the inline wrapper but lib/string.c's.
+    assert {line.split()[0] for line in mine | other} == {"FUNC"}
+    assert {line.split()[1] for line in mine} == {line.split()[1] for line in other}
+    assert len(mine) == len(other) < 500
+    assert "FUNC strcpy static (dest: ptr char, src: ptr const char) -> ptr char" in mine
+    assert "FUNC __ia32_compat_sys_io_setup static (regs: ptr const struct pt_regs) -> long int" in mine
