@@ -1,5 +1,4 @@
-"""From DWARF to BTF: base types as ``pahole -J`` encodes them, and the location info of inlined functions.
+"""From DWARF to BTF: types, functions and variables as ``pahole -J`` encodes them, and where inlined functions are.
 
-``types.types_from_dwarf`` makes the types, ``locations`` and ``locsec`` what describes the sites. Nothing is imported
-here: the modules are compiled, and whoever only reads BTF has no use for them.
+``types.types_from_dwarf`` is the entry to the types. Nothing is imported here: who only reads BTF has no use for it.
 """

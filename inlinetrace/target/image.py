@@ -211,6 +211,11 @@ class Image:
         by_source, by_target = self._code.jumps_by_source, self._code.jumps
         return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
 
+    def forget_code(self) -> None:
+        """Let go of the decoded instructions; whoever asks for them has them decoded again."""
+        for name in ("_code", "_flow"):
+            self.__dict__.pop(name, None)
+
     def flow(self, address: int) -> Flow | None:
         """The jumps of the program; None if the instructions at ``address`` are not at hand."""
         return None if self.code(address) is None else self._flow
