@@ -17,7 +17,7 @@ from typing import NoReturn
 from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError
 
-COMMANDS = ("list", "dump", "probe", "clean", "btf")
+COMMANDS = ("list", "probe", "clean", "generate", "dump", "btf")
 _WITH_PROGRAM = ("probe",)
 
 _EPILOG = (

@@ -99,7 +99,10 @@ def open_listing(args: argparse.Namespace, host: Host | None = None) -> Image | 
             from inlinetrace.target.btf_image import has_location_info
 
             if not has_location_info(path):
-                raise
+                kept = _kept_location_info(path)
+                if kept is None:
+                    raise
+                args.btf, args.base_btf = kept
         image = _open_btf(args, path)
     for warning in image.warnings():
         print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
@@ -149,6 +152,16 @@ def _open_running_btf(args: argparse.Namespace, host: Host | None) -> BtfImage |
             raise
         print(f"inlinetrace: {visible(str(error))}; looking for DWARF", file=sys.stderr)
         return None
+
+
+def _kept_location_info(path: str) -> tuple[str, list[str]] | None:
+    """Location info that ``generate`` has made of this build, and its bases; None if there is none."""
+    from inlinetrace.elf.file import ElfFile
+    from inlinetrace.target.cache import Cache
+    from inlinetrace.target.host import Host
+
+    build_id = ElfFile.open(path).build_id
+    return None if build_id is None else Cache(Host(), build_id).location_info()
 
 
 def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:

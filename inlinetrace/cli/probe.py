@@ -6,6 +6,8 @@
   inlinetrace probe push --args 'q->len,q->head->name' --where 'q->len > 8' -x ./app
   inlinetrace probe vfs_llseek --args                     in the running kernel
   inlinetrace probe 'xfs_trans_*' --args -m xfs           in a loaded module
+  inlinetrace probe push --hist 'q->len' --backend bcc -x ./app -d 10
+                                                          a histogram, made in the kernel, after ten seconds
   inlinetrace probe area --args -x ./app --dry-run        what would be attached, and nothing is
 
 name=? is a value that cannot be had (-v says why), ~ marks one that may be another than the one passed
@@ -22,14 +24,22 @@ from typing import IO, TYPE_CHECKING
 
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.cli.terminal import visible
+from inlinetrace.elf.constants import ET_EXEC
 from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
+    from inlinetrace.elf.machine import Machine
+    from inlinetrace.probe.backend import Backend
+    from inlinetrace.probe.bcc import BccBackend
+    from inlinetrace.probe.events import Hit
     from inlinetrace.probe.fields import Reference
+    from inlinetrace.probe.output import Output
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
+    from inlinetrace.probe.stacks import Symbols
+    from inlinetrace.probe.tally import Tally
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
@@ -62,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "-p", "--pid", type=int, action="append", metavar="PID", help="only this process, all its threads"
     )
-    limits.add_argument("-c", "--count", type=_positive, metavar="N", help="end after N hits")
+    limits.add_argument("-c", "--max-hits", type=_positive, metavar="N", help="end after N hits")
     limits.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="end after this time")
     limits.add_argument(
         "--require",
@@ -72,9 +82,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--max-probes", type=_positive, metavar="N", help="attach no more than N addresses")
     limits.add_argument("--inline-only", action="store_true", help="leave out the copies that are functions themselves")
+    limits.add_argument(
+        "--backend",
+        choices=("tracefs", "bcc"),
+        default="tracefs",
+        help="tracefs (default) needs nothing; bcc traces with a BPF program, needs BCC's Python module, counts in the "
+        "kernel and has --stack",
+    )
     limits.add_argument("--buffer-size", type=_positive, metavar="KB", help="buffer of the kernel for each processor")
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="one JSON object per line")
+    output.add_argument("--stack", action="store_true", help="show the stacks of each hit (with --backend bcc)")
+    output.add_argument(
+        "--count",
+        action="store_true",
+        help="show no hits, but at the end how many there were at each site; counted in the kernel with --backend bcc "
+        "where that can be, else from the hits as they come",
+    )
+    output.add_argument(
+        "--hist",
+        metavar="ARG",
+        help="show no hits, but at the end a histogram of an argument or field by powers of two, counted likewise",
+    )
     output.add_argument("-o", "--output", metavar="FILE", help="write the hits to FILE")
     output.add_argument("--summary", action="store_true", help="at the end, hits by site (on stderr)")
     output.add_argument("--dry-run", action="store_true", help="print what would be attached; attach nothing")
@@ -113,6 +142,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("-- starts the program that -x names: add -x PROGRAM")
     if arguments is not None and args.pid:
         raise UsageError("-p traces a process that runs, -- starts one: one of the two")
+    _check_output(args)
     host = Host()
     attaches = not args.emit and not args.dry_run
     if attaches and args.exec:
@@ -131,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
         set_filters(plan, condition)
     if args.emit or args.dry_run:
         return _print(args, plan, listed, types)
-    return _trace(args, host, plan, image, types, condition, arguments)
+    return _trace(args, host, plan, listed.machine, image, types, condition, arguments)
 
 
 def _code_image(listed: Image | BtfImage) -> Image | None:
@@ -157,6 +187,25 @@ def types_of(listed: Image | BtfImage) -> Types:
     return BtfTypes(listed.reader)
 
 
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse options that contradict each other."""
+    counts = "--count" if args.count else "--hist" if args.hist is not None else None
+    if args.stack and args.backend != "bcc":
+        raise UsageError("--stack takes a BPF program: add --backend bcc")
+    if counts and args.stack:
+        raise UsageError(f"{counts} shows no hits, and so no stacks: one of the two")
+    if counts and args.args is not None:
+        raise UsageError(f"{counts} shows no hits, and so no --args: one of the two")
+    if args.backend == "bcc" and args.emit:
+        raise UsageError("--emit prints what the tracefs backend attaches: leave out --backend")
+
+
+def _histogram(args: argparse.Namespace) -> Reference | None:
+    from inlinetrace.probe.fields import parse
+
+    return None if args.hist is None else parse(args.hist)
+
+
 def _plan(
     args: argparse.Namespace,
     host: Host,
@@ -178,11 +227,22 @@ def _plan(
         host=host,
         references=_references(args),
         everything=args.args == "",
-        hidden=condition.references if condition is not None else (),
-        strings=args.strings,
+        hidden=_hidden(args, condition),
+        # a histogram is one of pointers, not of what they point at
+        strings=args.strings and args.hist is None,
         doubtful=args.doubtful,
         maximum_probes=args.max_probes,
+        guarded=args.backend == "tracefs",
     )
+
+
+def _hidden(args: argparse.Namespace, condition: Condition | None) -> list[Reference]:
+    """What has to be fetched and is not shown as such: what is compared and what is counted."""
+    counted = _histogram(args)
+    compared = list(condition.references) if condition is not None else []
+    if counted is None or any(reference.label == counted.label for reference in compared):
+        return compared
+    return [*compared, counted]
 
 
 def _sites(args: argparse.Namespace, image: Image | BtfImage) -> list[Site]:
@@ -244,6 +304,7 @@ def _trace(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
+    machine: Machine,
     image: Image | None,
     types: Types,
     condition: Condition | None,
@@ -264,17 +325,27 @@ def _trace(
     if condition is not None and args.args != "":
         asked = {part.label for part in _references(args)}
         hidden = frozenset(shown & {reference.label for reference in condition.references} - asked)
-    output = Output(host.realtime_ns() - host.monotonic_ns(), verbose=args.verbose, hidden=hidden)
-    backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    tally = _tally(args, plan, types)
+    backend: Backend
+    symbols, stacks = None, 0
+    if args.backend == "bcc":
+        bcc, symbols = _bcc(args, host, plan, machine, image, condition, program, follow=arguments is not None)
+        backend, stacks = bcc, bcc.capture.stacks
+    else:
+        backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    epoch = host.realtime_ns() - host.monotonic_ns()
+    output = Output(epoch, verbose=args.verbose, hidden=hidden, symbols=symbols)
     child = None
     with _output(args) as file:
-        render = output.json if args.json else lambda hit, process: visible(output.line(hit, process))
+        render = output.json if args.json else lambda hit, process: _text(output, hit, process)
         session = Session(
             host,
             plan,
             backend,
-            Decoder(plan, types),
-            lambda hit, process: _write(file, render(hit, process)),
+            Decoder(plan, types, stacks=stacks),
+            (lambda hit, process: _write(file, render(hit, process)))
+            if tally is None
+            else (lambda hit, process: tally.add(hit)),
             file.flush,
             lambda outcome: _say_attached(args, plan, outcome),
         )
@@ -282,7 +353,7 @@ def _trace(
             child = Child(plan.target, arguments, to_stderr=args.output is None)
             threads = [child.pid]
         limits = Limits(
-            args.count,
+            args.max_hits,
             args.duration,
             frozenset(args.pid) if args.pid else None,
             condition,
@@ -290,9 +361,67 @@ def _trace(
             None if plan.module is None else module_watch(host, plan.module),
         )
         outcome = session.run(limits, threads=threads, child=child)
+        if tally is not None:
+            if outcome.totals is not None:
+                tally.add_totals(plan, outcome.totals, types)
+            for line in tally.json() if args.json else tally.text():
+                _write(file, line if args.json else visible(line))
     if program is not None and child is None and not _is_still(plan.target, program):
         _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
+
+
+def _text(output: Output, hit: Hit, process: int | None) -> str:
+    """A hit and its stacks; what is of the traced program must not make lines or colours of its own."""
+    line = visible(output.line(hit, process))
+    stack = output.stack(hit, process)
+    return "\n".join([line, *map(visible, stack)]) if stack else line
+
+
+def _tally(args: argparse.Namespace, plan: Plan, types: Types) -> Tally | None:
+    """What counts hits instead of showing them, if that was asked for."""
+    from inlinetrace.probe.tally import Tally, check_numbers
+
+    counted = _histogram(args)
+    if counted is None and not args.count:
+        return None
+    if counted is not None:
+        check_numbers(plan, types, counted.label)
+    return Tally(counts=args.count, histogram=None if counted is None else counted.label)
+
+
+def _bcc(
+    args: argparse.Namespace,
+    host: Host,
+    plan: Plan,
+    machine: Machine,
+    image: Image | None,
+    condition: Condition | None,
+    program: int | None,
+    *,
+    follow: bool,
+) -> tuple[BccBackend, Symbols | None]:
+    """The bcc backend, and names for stacks if they are shown."""
+    from inlinetrace.probe.bcc import BccBackend, Wanted
+    from inlinetrace.probe.bcc_library import open_library
+    from inlinetrace.probe.bpf_capture import MAXIMUM_FRAMES
+    from inlinetrace.probe.stacks import Symbols
+
+    if args.stack and image is None:
+        raise UsageError("--stack takes names of inlined functions from the kernel's file: add -k FILE or -m FILE")
+    library = open_library()
+    counted = _histogram(args)
+    wanted = Wanted(
+        frames=MAXIMUM_FRAMES if args.stack else 0,
+        # with a limit on the hits somebody has to look at each
+        counts=(args.count or counted is not None) and args.max_hits is None,
+        histogram=None if counted is None else counted.label,
+        condition=condition,
+        follow=follow,
+        fixed=not plan.kernel and image is not None and image.program.type == ET_EXEC,
+    )
+    backend = BccBackend(host, plan, machine, wanted, program=program, buffer_kb=args.buffer_size, library=library)
+    return backend, Symbols(image, library, kernel=plan.kernel) if args.stack and image is not None else None
 
 
 def _write(file: IO[str], line: str) -> None:
@@ -426,7 +555,7 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if outcome.lost:
         _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:
-        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: their text was too long")
+        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
     for line in outcome.left:
         _say(f"{line}; inlinetrace clean removes it when it is idle")
     if args.verbose:

@@ -180,6 +180,8 @@ cdef int _build(Graph g, const Layer* top, uint8_t* state, Words* stack, uint32_
     node = store_lookup(&g.store, w, n)
     if node == 0:
         return -1
+    if (kind == B_ENUM or kind == B_ENUM64) and vlen and w[1] and g.learn_enum(w[1], node):
+        return -1
     g.base_refs.n += refs
     g.base_node_of[id_] = node
     return DONE

@@ -36,6 +36,7 @@ cdef enum:
     F_NAMELESS = 128     # a parameter has no name
     F_SIGNED = 256
     F_REORDERED = 512    # its own parameters stand in another order than those of what it is an instance of
+    F_ASSEMBLER = 2048   # its unit knows no prototypes
     F_UNEXPECTED = 1024  # a parameter is not where a caller puts it
 
 cdef struct Record:
@@ -189,6 +190,7 @@ cdef class Collector:
     cdef bint own_strings        # the Info has the .debug_str of main
     cdef uint64_t error_at
     cdef bint error_in_abbrev
+    cdef bint lacks_supplement
     cdef readonly uint64_t entries
 
     cdef int scan_unit(self) noexcept nogil

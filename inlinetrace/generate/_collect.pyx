@@ -15,7 +15,7 @@ from inlinetrace.dwarf._cursor cimport (
 from inlinetrace.dwarf._forms cimport (
     ERR_ABBREV, STR_ALT, STR_INLINE, STR_SHIFT, STR_STR, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG,
     V_OFFSET, V_LIST_INDEX, V_REF, V_SIGNATURE, V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, UnitHeader,
-    Value, find_abbreviation, fixed_size, free_abbreviations, load_abbreviations, read_form, skip_form,
+    Value, find_abbreviation, free_abbreviations, load_abbreviations, read_form, skip_form,
 )
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 from inlinetrace.generate._resolve cimport finish
@@ -155,12 +155,15 @@ cdef class Collector:
                 self._raise(error)
 
     cdef int _enter(self, Info info, uint32_t number) except -1:
-        self.info = info
         self.info_number = number
         self.own_strings = info is self.main or (
             info.strings.shape[0] == self.main.strings.shape[0] and start_of(info.strings) == start_of(self.main.strings))
+        if info is not self.info:
+            # the table is known by its offset, which says nothing in another file
+            self.table.valid = False
         self.abbrev_data = start_of(info.abbrev)
         self.abbrev_size = info.abbrev.shape[0]
+        self.info = info
         self.alternate_number = -1
         for k, other in enumerate(self.infos):
             if info.alternate is not None and other is info.alternate:
@@ -208,7 +211,7 @@ cdef class Collector:
         if error == ERR_MANY:
             raise UnsupportedError("more types, names or entries in one unit than can be numbered",
                                    path=info.path, section=section, offset=at)
-        if error == ERR_SUPPLEMENT:
+        if error == ERR_SUPPLEMENT or (error == ERR_STRING_AT and self.lacks_supplement):
             raise UnsupportedError("types stand in a supplementary file (dwz) that was not found",
                                    path=info.path, section=section, offset=at)
         if error == ERR_SIBLING:
@@ -263,6 +266,7 @@ cdef class Collector:
             return <uint32_t>offset + 1
         if value.value >> STR_SHIFT == STR_ALT:
             if self.alternate_number < 0:
+                self.lacks_supplement = True
                 return NAME_LIMIT
             text = (<Info>self.info.alternate).string_at((<uint64_t>STR_STR << STR_SHIFT) | offset, &length)
         else:
@@ -744,7 +748,7 @@ cdef class Collector:
                 r.last = <uint32_t>v[S_C]
                 if r.reference == 5 or r.reference == 6:
                     r.flags |= F_SIGNED
-                if r.size & (r.size - 1) or r.size > 16 or r.size == 0:
+                if (r.size & (r.size - 1) or r.size > 16 or r.size == 0) and (r.reference == 5 or r.reference == 7):
                     r.flags |= F_ODD
                 own = <uint32_t>OWN_RECORD << OWN_SHIFT | <uint32_t>index
             elif kind == W_FUNCTION:
@@ -765,6 +769,8 @@ cdef class Collector:
                     if function.reference == UNRESOLVED:
                         self.error_at = key
                         return ERR_NO_TYPE
+                if unit.language == 0x8001:
+                    function.flags |= F_ASSEMBLER
                 if v[S_B]:
                     function.flags |= F_DECLARATION
                 if v[S_C]:
@@ -858,7 +864,7 @@ cdef class Collector:
             if op.skip:
                 skip(c, op.skip)
             else:
-                skip_form(c, self.unit, op.form, _width(op.form, self.unit))
+                skip_form(c, self.unit, op.form, op.width)
         return 0
 
     cdef int _member(self, Shape* shape, int64_t* v, Record* owner, Item* item) noexcept nogil:
@@ -938,7 +944,3 @@ cdef class Collector:
             r.word = <uint32_t>TAG | r.name | (<uint32_t>TAG_UNION if r.kind == B_UNION else 0)
         return 0
 
-
-cdef int _width(unsigned form, UnitHeader* unit) noexcept nogil:
-    """Size of a form in bytes, -1 if it varies."""
-    return fixed_size(form, unit)

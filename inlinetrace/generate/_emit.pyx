@@ -10,7 +10,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, inlinetrace_swap32, make_cursor, read_u8, read_u16, read_u32, read_u64
 from inlinetrace.generate._collect cimport (
-    F_CODE, F_EXTERNAL, F_NAMELESS, F_REORDERED, F_UNEXPECTED, Collector, KeptFunction, KeptTag, KeptVariable, UnitSlice,
+    F_ASSEMBLER, F_CODE, F_EXTERNAL, F_NAMELESS, F_REORDERED, F_UNEXPECTED, Collector, KeptFunction, KeptTag, KeptVariable, UnitSlice,
 )
 from inlinetrace.generate._graph cimport Graph, Held, Private, Selected, UnitPlace, reference_at, reference_count
 from inlinetrace.generate._store cimport (
@@ -531,6 +531,8 @@ cdef class Emitter:
         cdef Selected* s
         if self.function_prototypes[name]:
             s = &self.selected[self.function_ids[name]]
+            if flags & F_ASSEMBLER:
+                return 0
             s.linkage |= flags & (F_REORDERED | F_UNEXPECTED)
             if s.prototype != cell and not self._match(s.prototype, cell, 0):
                 s.linkage |= F_INCONSISTENT
@@ -555,22 +557,25 @@ cdef class Emitter:
         """Choose the functions that may get a FUNC, one for each name, and note what speaks against them.
 
         First those with code. A name that has a symbol and no code is a function that was folded into an equal one.
+        Last come functions of assembler units, which say nothing of parameters.
         """
-        cdef uint64_t i, k, last, with_code
+        cdef uint64_t i, k, last, with_code = 0
         cdef UnitPlace* place
         cdef Held* held
         cdef KeptFunction* f
         cdef uint32_t name
-        cdef int turn
-        for turn in range(2):
-            with_code = self.selected_count
+        cdef int turn, belongs
+        for turn in range(3):
+            if turn == 1:
+                with_code = self.selected_count
             for i in range(self.graph.place_count):
                 place = &self.graph.places[i]
                 held = &self.graph.held[place.collector]
                 last = held.slices[place.slice].first_function + held.slices[place.slice].function_count
                 for k in range(held.slices[place.slice].first_function, last):
                     f = &held.functions[k]
-                    if f.flags & F_NAMELESS or (f.flags & F_CODE != 0) == (turn == 1):
+                    belongs = 2 if f.flags & F_ASSEMBLER else 0 if f.flags & F_CODE else 1
+                    if f.flags & F_NAMELESS or belongs != turn:
                         continue
                     name = self.function_names[place.collector][k]
                     if self.symbols != NULL:

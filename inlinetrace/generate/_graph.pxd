@@ -108,6 +108,7 @@ cdef class Graph:
     cdef const uint32_t* references_of(self, uint32_t cell) noexcept nogil
     cdef int _translate_names(self, Collector c, uint32_t* w) noexcept nogil
     cdef int _copy(self, Collector c, uint32_t node, uint32_t* n) noexcept nogil
+    cdef int learn_enum(self, uint32_t name, uint32_t node) noexcept nogil
     cdef int _learn_enums(self, Collector c) noexcept nogil
     cdef int _room_for_tags(self) noexcept nogil
     cdef int _order_base(self, uint8_t* seen) noexcept nogil

@@ -204,9 +204,8 @@ cdef class Graph:
 
     cdef int _learn_enums(self, Collector c) noexcept nogil:
         """Note which enums have one definition, so that declarations can become it."""
-        cdef uint32_t node, n = 0, made, name, wanted
+        cdef uint32_t node, n = 0, made
         cdef uint32_t* w
-        cdef void* moved
         cdef int error
         for node in range(1, c.store.count):
             w = c.store.words + c.store.start[node]
@@ -216,21 +215,26 @@ cdef class Graph:
             if error:
                 return error
             made = store_lookup(&self.store, self.scratch.v, n)
-            if made == 0:
+            if made == 0 or self.learn_enum(self.scratch.v[1], made):
                 return ERR_MEMORY
-            name = self.scratch.v[1]
-            if name >= self.enum_names:
-                wanted = 2 * name + 1024
-                moved = realloc(self.enums, <size_t>wanted * 4)
-                if moved == NULL:
-                    return ERR_MEMORY
-                self.enums = <uint32_t*>moved
-                memset(self.enums + self.enum_names, 0, <size_t>(wanted - self.enum_names) * 4)
-                self.enum_names = wanted
-            if self.enums[name] == 0:
-                self.enums[name] = made
-            elif self.enums[name] != made:
-                self.enums[name] = <uint32_t>NONE
+        return 0
+
+    cdef int learn_enum(self, uint32_t name, uint32_t node) noexcept nogil:
+        """Note that ``node`` is a definition of the enum ``name``."""
+        cdef uint32_t wanted
+        cdef void* moved
+        if name >= self.enum_names:
+            wanted = 2 * name + 1024
+            moved = realloc(self.enums, <size_t>wanted * 4)
+            if moved == NULL:
+                return ERR_MEMORY
+            self.enums = <uint32_t*>moved
+            memset(self.enums + self.enum_names, 0, <size_t>(wanted - self.enum_names) * 4)
+            self.enum_names = wanted
+        if self.enums[name] == 0:
+            self.enums[name] = node
+        elif self.enums[name] != node:
+            self.enums[name] = <uint32_t>NONE
         return 0
 
     cdef uint32_t* nodes_of(self, Collector c) except NULL:
@@ -454,4 +458,4 @@ cdef class Graph:
             if self.ambiguous[i]:
                 name = bytes(self.names.at[i >> 1][:self.names.length[i >> 1]]).decode("utf-8", "surrogateescape")
                 found.append("union " + name if i & 1 else name)
-        return found
+        return sorted(found)

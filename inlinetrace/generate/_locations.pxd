@@ -7,6 +7,7 @@ from inlinetrace.generate._expressions cimport Form
 cdef struct SiteItem:
     uint64_t address
     uint64_t origin
+    uint64_t canonical       # where the chain of origins ends
     uint32_t first_slot
     uint32_t slot_count
 

@@ -1,6 +1,7 @@
 """Sites with the forms of their parameters, collected from the records of DWARF without the GIL (compiled)."""
 
-from threading import Lock
+from contextlib import AbstractContextManager
+from typing import Any
 
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.dwarf._scan import Chunk
@@ -21,7 +22,7 @@ class Settings:
         *,
         locator: Locator,
         functions: Functions,
-        lock: Lock,
+        lock: AbstractContextManager[Any],
         frames: Frames,
         dialect: Dialect,
         image_base: int | None,

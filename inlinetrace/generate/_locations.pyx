@@ -407,6 +407,7 @@ cdef class Collector:
         site = &out.sites[out.site_count]
         site.address = address
         site.origin = origin
+        site.canonical = signature.canonical
         site.first_slot = <uint32_t>first
         site.slot_count = <uint32_t>(count + (1 if signature.variadic else 0))
         if first + site.slot_count > 0xffffffffULL:

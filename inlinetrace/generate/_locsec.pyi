@@ -26,10 +26,12 @@ class Assembly:
 
     ``sections`` are the (start, end) addresses of the code sections, ascending; sites outside of them are left out and
     counted in ``without_section``. ``origins`` are the keys of the entries of all functions that have sites, each once,
-    in the order of their first site ("Q" array); ``section_sites`` the number of sites by section.
+    in the order of their first site ("Q" array), ``canonical`` those of the entries where their chains end;
+    ``section_sites`` the number of sites by section.
     """
 
     origins: array[int]
+    canonical: array[int]
     section_sites: list[int]
     without_section: int
 

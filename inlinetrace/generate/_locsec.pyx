@@ -137,7 +137,7 @@ cdef class Assembly:
     cdef Row* rows
     cdef uint64_t row_count, row_capacity
     cdef list parts
-    cdef readonly object origins
+    cdef readonly object origins, canonical
     cdef readonly list section_sites
     cdef readonly uint64_t without_section
 
@@ -148,6 +148,7 @@ cdef class Assembly:
         cdef uint64_t* sites = NULL
         cdef uint32_t* slots = NULL
         cdef uint64_t* keys = NULL
+        cdef uint64_t* ends_of = NULL
         cdef uint64_t total = 0
         cdef Collected part
         cdef SiteItem* site
@@ -164,7 +165,8 @@ cdef class Assembly:
             sites = <uint64_t*>calloc(count + 1, sizeof(uint64_t))
             slots = <uint32_t*>calloc(mask, sizeof(uint32_t))
             keys = <uint64_t*>malloc((total + 1) * sizeof(uint64_t))
-            if starts == NULL or ends == NULL or sites == NULL or slots == NULL or keys == NULL:
+            ends_of = <uint64_t*>malloc((total + 1) * sizeof(uint64_t))
+            if starts == NULL or ends == NULL or sites == NULL or slots == NULL or keys == NULL or ends_of == NULL:
                 raise MemoryError
             mask -= 1
             for i in range(count):
@@ -195,6 +197,7 @@ cdef class Assembly:
                         key = (key + 1) & mask
                     if not slots[key]:
                         keys[seen] = site.origin
+                        ends_of[seen] = site.canonical
                         seen += 1
                         slots[key] = <uint32_t>seen
                     row = &self.rows[self.row_count]
@@ -209,6 +212,8 @@ cdef class Assembly:
                 number += 1
             self.origins = make_array("Q")
             self.origins.frombytes((<const uint8_t*>keys)[:seen * sizeof(uint64_t)])
+            self.canonical = make_array("Q")
+            self.canonical.frombytes((<const uint8_t*>ends_of)[:seen * sizeof(uint64_t)])
             self.section_sites = [sites[i] for i in range(count)]
         finally:
             free(starts)
@@ -216,6 +221,7 @@ cdef class Assembly:
             free(sites)
             free(slots)
             free(keys)
+            free(ends_of)
 
     def __dealloc__(self):
         free(self.rows)

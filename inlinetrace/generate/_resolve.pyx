@@ -121,7 +121,7 @@ cdef int _build_base(Collector c, Record* r) noexcept nogil:
     if is_float and c.floats and (size == 2 or size == 4 or size == 8 or size == 12 or size == 16):
         w[0] = B_FLOAT
         return _keep(c, r, 3)
-    if size > 16 or size == 0:
+    if size > 16 or size == 0 or size & (size - 1):
         # no kind says this; its size is what can be told
         w[0] = B_STRUCT
         w[1] = 0

@@ -56,6 +56,7 @@ cdef struct Field:
 cdef struct Op:
     int64_t implicit
     int32_t skip             # bytes without any use, 0 for a value of its own
+    int32_t width            # bytes of the form, -1 if it varies
     uint16_t form
     int8_t slot              # -1: pass over it
     uint8_t role

@@ -226,6 +226,7 @@ cdef int compile_shapes(Shapes* shapes, Abbreviations* table, UnitHeader* unit, 
             shapes.op_count += 1
             op.skip = 0
             op.form = spec.form
+            op.width = spec.size
             op.slot = <signed char>slot
             op.role = role
             op.implicit = spec.implicit

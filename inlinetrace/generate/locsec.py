@@ -156,6 +156,11 @@ class InlineSections:
         """Keys of the functions' entries ("Q")."""
         return self._assembly.origins
 
+    @property
+    def canonical(self) -> array[int]:
+        """Keys of the entries where the chains of these end: of other ones after link-time optimisation."""
+        return self._assembly.canonical
+
     def encode(
         self,
         types: InlineObject,

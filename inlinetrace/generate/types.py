@@ -24,9 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.errors import MismatchError
 from inlinetrace.generate._collect import Collector, ForeignReference
 from inlinetrace.generate._emit import Emitter
-from inlinetrace.errors import MismatchError
 from inlinetrace.generate._graph import Graph
 from inlinetrace.generate._separate import separate
 from inlinetrace.generate.features import Features
@@ -250,4 +250,3 @@ def _write_variables(emitter: Emitter, image: ImageFacts, features: Features) ->
 
 
 __all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "types_from_dwarf"]
-

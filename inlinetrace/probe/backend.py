@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 
 class Totals(NamedTuple):
-    """What the kernel has counted instead of passing on hits: hits by the number of the probe, and histograms."""
+    """What the kernel has counted instead of passing on hits: hits by the number of the probe, histograms by function.
+
+    A histogram has one count for each number of bits, see inlinetrace.probe.bpf_program.
+    """
 
     hits: dict[int, int]
-    histograms: list[list[int]]
+    histograms: dict[str, list[int]]
 
 
 class Backend(Protocol):

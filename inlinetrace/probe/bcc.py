@@ -5,10 +5,12 @@
 >>> for record in backend.read(): ...
 >>> backend.detach()
 
-All sites are probes of one event, and one perf event on it has the program: so a thousand sites are attached and removed at
-once. The program knows only the address that was hit. Where code is at another address in each process, or on each boot,
-only its low bits are certain; sites that share those are in events of their own, with another copy of the program. Hits go
-through one ring buffer for all processors, or are counted by the program; what does not fit is counted as lost.
+All sites are probes of one event, and one perf event on it has the program: so a thousand sites are attached and
+removed at once. The program is told only the address that was hit. Where code is at another address in each process, or
+on each boot, only its low bits are certain; if those do not tell all sites of a user program apart, the program looks
+up which probe the kernel is handling (bpf_kernel). Where that cannot be, sites that are told alike are in events of
+their own, each with a copy of the program. Hits go through one ring buffer for all processors, or are counted by the
+program; what does not fit is counted as lost.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from inlinetrace.probe.bcc_library import (
     open_library,
 )
 from inlinetrace.probe.bpf_capture import LONG_TEXT, Capture, Entry
+from inlinetrace.probe.bpf_kernel import DispatchNotes, dispatch_notes
 from inlinetrace.probe.bpf_program import (
     BUCKETS,
     Comparison,
@@ -52,7 +55,6 @@ from inlinetrace.probe.bpf_program import (
 from inlinetrace.probe.bpf_totals import KernelCounts, kernel_counts, kernel_filter
 from inlinetrace.probe.definitions import define
 from inlinetrace.probe.expedite import expedited
-from inlinetrace.probe.placement import ANCHOR
 from inlinetrace.probe.plan import Event, Plan, Refusal, Refused
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
@@ -139,6 +141,8 @@ class BccBackend:
         self._producer: mmap.mmap | None = None
         self._lost = -1
         self._histograms = -1
+        self._mask = _WHOLE
+        self._notes: DispatchNotes | None = None
         self._counts: KernelCounts | None = None
         self._condition: tuple[Comparison | str, ...] = ()
         self._table = Table(Capture.of(plan, machine, frames=self._wanted.frames))
@@ -156,11 +160,6 @@ class BccBackend:
     def capture(self) -> Capture:
         """What is fetched at each probe."""
         return self._table.capture
-
-    @property
-    def histogram_functions(self) -> list[str]:
-        """The functions that the histograms of ``totals`` are of, in their order."""
-        return [] if self._counts is None else self._counts.histograms
 
     @property
     def events(self) -> list[Event]:
@@ -203,7 +202,7 @@ class BccBackend:
         if self._counts is not None and self._counts.histograms:
             entries = BUCKETS * len(self._counts.histograms)
             self._histograms = self._make(library, ARRAY, "histograms", 4, 8, entries)
-        split = self._split()
+        split = self._identify()
         entries_of = {entry.probe.number: entry for entry in capture.entries}
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
@@ -214,7 +213,7 @@ class BccBackend:
             entries_here = {probe.number: entries_of[probe.number] for probe in event.probes}
             try:
                 self._attach_event(library, event, entries_here, ring, processes)
-            except _NotAccepted as error:
+            except _RejectedError as error:
                 refused += [
                     Refused(hit.site, Refusal.REJECTED, str(error)) for probe in event.probes for hit in probe.hits
                 ]
@@ -247,21 +246,39 @@ class BccBackend:
         )
         return ring
 
-    def _mask(self) -> int:
+    def _identify(self) -> list[Event]:
+        """Decide how a site is told by a program, and return events in which no two probes are told alike."""
+        self._mask = self._certain_bits()
+        events = self._split()
+        if len(events) > 1 and not self._plan.kernel:
+            self._notes = dispatch_notes(self._host)
+            events = self._split()
+        return events
+
+    def _certain_bits(self) -> int:
         """The bits of an address that are certain before the code is loaded."""
         if self._wanted.fixed:
             return _WHOLE
-        if self._plan.kernel and self._plan.target == ANCHOR and self._machine.name == "x86_64":
-            return _X86_KERNEL_MASK
-        return _PAGE_MASK
+        if not self._plan.kernel:
+            return _PAGE_MASK
+        if self._plan.module is not None:
+            # the addresses of its file are made up: only those at run time tell
+            known = all(entry.probe.moved is not None for entry in self.capture.entries)
+            return _WHOLE if known else 0
+        return _X86_KERNEL_MASK if self._machine.name == "x86_64" else _PAGE_MASK
+
+    def _key(self, entry: Entry) -> int:
+        """What tells a site."""
+        probe = entry.probe
+        if self._notes is not None:
+            return probe.offset
+        return (probe.address + probe.shift + (probe.moved or 0)) & self._mask
 
     def _split(self) -> list[Event]:
-        """Events in which no two probes have the same certain bits."""
-        mask = self._mask()
         seen: dict[int, int] = {}
         events: list[Event] = []
         for entry in self.capture.entries:
-            key = entry.probe.address & mask
+            key = self._key(entry)
             number = seen[key] = seen.get(key, -1) + 1
             if number == len(events):
                 events.append(Event(f"sites{number}", ()))
@@ -271,16 +288,23 @@ class BccBackend:
     def _attach_event(
         self, library: Library, event: Event, entries: dict[int, Entry], ring: int | None, processes: int | None
     ) -> None:
-        mask, table = self._mask(), self._table
+        table = self._table
         descriptor = self._make(library, HASH, "sites", 8, table.size, len(entries))
         for entry in entries.values():
-            library.update(descriptor, struct.pack("=Q", entry.probe.address & mask), table.entry(entry))
+            library.update(descriptor, struct.pack("=Q", self._key(entry)), table.entry(entry))
         histograms = None if self._histograms < 0 else self._histograms
         code = site_program(
             self.capture,
             table,
             Maps(descriptor, ring, self._lost, processes, histograms),
-            Options(self._plan.kernel, mask, self._counts is not None, self._condition, not self._plan.kernel),
+            Options(
+                self._plan.kernel,
+                self._mask,
+                self._notes,
+                aggregate=self._counts is not None,
+                condition=self._condition,
+                wait=not self._plan.kernel,
+            ),
         )
         attached = _Attached(event, entries, descriptor)
         attached.program = library.load_program(
@@ -290,7 +314,7 @@ class BccBackend:
         try:
             self._open(library, self._identity(f"{self._group}/{event.name}")[0], attached.program)
         except OSError as error:
-            raise _NotAccepted(error.strerror or str(error)) from error
+            raise _RejectedError(error.strerror or str(error)) from error
         self._attached.append(attached)
 
     def _open(self, library: Library, identity: int, program: int) -> None:
@@ -342,12 +366,12 @@ class BccBackend:
             fields = []
             for source in entry.sources:
                 if source.kind == "register":
-                    fields.append(("number", capture.register_offset(source.index), source.size, 0))
+                    fields.append(("number", capture.register_offset(source.number), source.size, 0))
                 elif source.kind == "text":
-                    fields.append(("text", source.index, 0, entry.texts[source.index].faults))
+                    fields.append(("text", source.number, 0, entry.texts[source.number].faults))
                 else:
-                    read = entry.reads[source.index]
-                    fields.append((source.kind, capture.read_offsets[source.index], source.size, read.faults))
+                    read = entry.reads[source.number]
+                    fields.append((source.kind, capture.read_offsets[source.number], source.size, read.faults))
             self._layouts[entry.probe.number] = RecordLayout(
                 [*fields, *stacks], capture.text_offset, capture.texts, LONG_TEXT
             )
@@ -374,24 +398,27 @@ class BccBackend:
         if self._counts is None or self._library is None:
             return None
         hits = {}
-        mask = self._mask()
         for attached in self._attached:
             for number, entry in attached.entries.items():
-                key = struct.pack("=Q", entry.probe.address & mask)
+                key = struct.pack("=Q", self._key(entry))
                 found = self._library.lookup(attached.table, key, self._table.size)
                 hits[number] = 0 if found is None else Table.hits(found)
-        histograms = []
-        for index in range(len(self._counts.histograms)):
+        histograms = {}
+        for index, function in enumerate(self._counts.histograms):
             keys = range(index * BUCKETS, (index + 1) * BUCKETS)
-            found_ = [self._library.lookup(self._histograms, struct.pack("=I", key), 8) or bytes(8) for key in keys]
-            histograms.append([int(struct.unpack("=Q", value)[0]) for value in found_])
+            histograms[function] = [self._element(self._library, self._histograms, key) for key in keys]
         return Totals(hits, histograms)
 
-    def lost(self) -> int:
-        """Hits that the ring buffer had no room for, and those that the kernel kept from reaching a program."""
-        assert self._library is not None
-        value = self._library.lookup(self._lost, bytes(4), 8) or bytes(8)
+    @staticmethod
+    def _element(library: Library, array: int, index: int) -> int:
+        """An element of an array of 64 bits each."""
+        value = library.lookup(array, struct.pack("=I", index), 8) or bytes(8)
         return int(struct.unpack("=Q", value)[0])
+
+    def lost(self) -> int:
+        """Hits that the ring buffer had no room for."""
+        assert self._library is not None
+        return self._element(self._library, self._lost, 0)
 
     def hits(self) -> int | None:
         """How often the probes were hit by the kernel's count; see groups."""
@@ -445,5 +472,5 @@ class BccBackend:
         return expedited(self._host) if self._plan.kernel else nullcontext()
 
 
-class _NotAccepted(Exception):
+class _RejectedError(Exception):
     """The kernel does not take an event's probes; the text says why."""

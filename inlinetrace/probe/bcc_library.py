@@ -3,9 +3,9 @@
 >>> library = open_library()                # NotFoundError says what to install
 >>> table = library.make_map(HASH, "sites", 8, 64, 1000)
 
-Programs are loaded, maps made and symbols found through it. Its compiler is not used, so neither the kernel's headers nor
-the seconds that compiling takes are needed. Distributions package the module for their own Python; it is found from inside a
-virtual environment too.
+Programs are loaded, maps made and symbols found through it. Its compiler is not used, so neither the kernel's headers
+nor the seconds that compiling takes are needed. Distributions package the module for their own Python; it is found from
+inside a virtual environment too.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Library:
         return buffer.raw if self._lib.bpf_lookup_elem(table, key, buffer) == 0 else None
 
     def load_program(self, kind: int, name: str, code: bytes, flags: int = 0) -> int:
-        """Load a program; its descriptor. Raises OSError; what the kernel has against it, the library says on stderr."""
+        """Load a program; its descriptor. Raises OSError; the library says on stderr what the kernel has against it."""
         options = _LoadOptions(size=_LoadOptions.later.offset, attempts=1, flags=flags)
         descriptor = self._load(kind, name.encode(), b"GPL", code, options, len(code), None, 0, True)
         return _checked(descriptor, "the kernel does not accept the BPF program")

@@ -3,10 +3,11 @@
 >>> capture = Capture.of(plan, machine)
 >>> capture.entries[0].reads                 # (Read(base=9, offset=8, size=8, faults=1), ...)
 
-One program serves all sites. It stores the registers that any site needs, then does the reads that the site's entry in a
-table names, one after the other: each reads memory at a word that is in the record already, plus a constant. Records
-therefore have one layout for all sites: a header, registers, the reads in their order, text. What could not be read is a
-bit in the record, so that no second read has to prove it, and text longer than a short slot is read again into a long one.
+One program serves all sites. It stores the registers that any site needs, then does the reads that the site's entry in
+a table names, one after the other: each reads memory at a word that is in the record already, plus a constant. Records
+therefore have one layout for all sites: a header, registers, the reads in their order, text. What could not be read is
+a bit in the record, so that no second read has to prove it, and text longer than a short slot is read again into a long
+one.
 """
 
 from __future__ import annotations
@@ -38,34 +39,11 @@ _ABSOLUTE = re.compile(r"@(0x[0-9a-f]+)\Z")
 _ARRAY = re.compile(r"x(8|64)\[(\d+)\]\Z")
 
 # struct pt_regs as BPF programs see it (arch/*/include/uapi/asm/ptrace.h).
-_X86_64 = {
-    name: 8 * index
-    for index, name in enumerate(
-        [
-            "r15",
-            "r14",
-            "r13",
-            "r12",
-            "bp",
-            "bx",
-            "r11",
-            "r10",
-            "r9",
-            "r8",
-            "ax",
-            "cx",
-            "dx",
-            "si",
-            "di",
-            "orig_ax",
-            "ip",
-            "cs",
-            "flags",
-            "sp",
-            "ss",
-        ]
-    )
-}
+_X86_64_ORDER = (
+    *("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8"),
+    *("ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp", "ss"),
+)
+_X86_64 = {name: 8 * index for index, name in enumerate(_X86_64_ORDER)}
 _AARCH64 = {**{f"x{number}": 8 * number for number in range(31)}, "sp": 248, "pc": 256}
 
 
@@ -99,7 +77,7 @@ class Source(NamedTuple):
     """Where an argument of a probe is: a register, or the read or text of this index; ``size`` bytes of it."""
 
     kind: str
-    index: int
+    number: int
     size: int
 
 
@@ -175,11 +153,12 @@ class _Compiler:
         if absolute is not None:
             return _FIXED, int(absolute[1], 16), 0
         # counted like the probe's own offset: from the start of the file, or from the plan's symbol
-        anchor = f"@{self._plan.target}" if self._plan.kernel else "@"
+        probe = self.entry.probe
+        anchor = f"@{probe.anchor or self._plan.target}" if self._plan.kernel else "@"
         rest = text.removeprefix(anchor)
         if rest == text or not re.fullmatch(r"[+-]\d+", rest):
             raise UnsupportedError(f"memory at {text}")
-        return _RELATIVE, int(rest) - self.entry.probe.offset, 0
+        return _RELATIVE, int(rest) - probe.offset - probe.shift, 0
 
 
 _RELATIVE, _FIXED = -1000, -1001

@@ -8,7 +8,8 @@
 >>> code.assemble()                          # the instructions, ready for the kernel
 
 Instructions are those of the kernel's Documentation/bpf/standardization/instruction-set.rst. They are made here because
-what has to be fetched is known only when a trace starts: compiling C for it would take seconds and the kernel's headers.
+what has to be fetched is known only when a trace starts: compiling C for it would take seconds and the kernel's
+headers.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 The address that was hit leads to the site's entry in a table (``Table`` says how it looks), which names what to read. A
 program either writes a record for each hit, or adds to counts and histograms and writes none.
 
-Programs on uprobes may be preempted, and another one run on the same processor meanwhile. So nothing is kept per processor:
-a record is filled where it lies in the ring buffer, and without one the program's own stack takes its place.
+Programs on uprobes may be preempted, and another one run on the same processor meanwhile. So nothing is kept per
+processor: a record is filled where it lies in the ring buffer, and without one the program's own stack takes its place.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import NamedTuple
 from inlinetrace.probe import bpf_capture as record
 from inlinetrace.probe.bpf_capture import LONG_TEXT, SHORT_TEXT, Capture, Entry
 from inlinetrace.probe.bpf_code import FP, R0, R1, R2, R3, R4, R5, R6, R7, R8, Assembler
+from inlinetrace.probe.bpf_kernel import DispatchNotes
 
 # Helpers (include/uapi/linux/bpf.h).
-_LOOKUP, _UPDATE, _DELETE, _TIME, _CPU, _THREAD, _COMMAND, _STACK = 1, 2, 3, 5, 8, 14, 16, 67
+_LOOKUP, _UPDATE, _DELETE, _TIME, _CPU, _THREAD, _COMMAND, _TASK, _STACK = 1, 2, 3, 5, 8, 14, 16, 35, 67
 _READ_USER, _READ_KERNEL, _TEXT_USER, _TEXT_KERNEL = 112, 113, 114, 115
 _RESERVE, _SUBMIT, _DISCARD, _COPY_USER = 131, 132, 133, 148
 _NO_WAKEUP = 1
@@ -40,6 +41,7 @@ STACK_LIMIT = 448
 """Bytes of a program's stack that may stand in for a record; the rest of its 512 is for keys."""
 # Places on the stack, from its top.
 _KEY, _HIT, _WHERE, _BYTE = -8, -16, -24, -32
+_NOTE = -48
 _SCRATCH = 64
 
 
@@ -79,14 +81,16 @@ class Maps:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a program does. ``mask`` are the bits of an address that tell the site.
+    """What a program does. ``mask`` are the bits of an address that tell the site, ``notes`` how to find its offset in
+    the file instead.
 
-    ``condition`` is a filter in postfix order: comparisons, ``and``, ``or``, ``not``. ``wait``: memory of a user program
-    may be read in, which takes a program that may sleep.
+    ``condition`` is a filter in postfix order: comparisons, ``and``, ``or``, ``not``. ``wait``: memory of a user
+    program may be read in, which takes a program that may sleep.
     """
 
     kernel: bool
     mask: int
+    notes: DispatchNotes | None = None
     aggregate: bool = False
     condition: tuple[Comparison | str, ...] = ()
     wait: bool = True
@@ -182,6 +186,7 @@ class _SiteProgram:
         self._find()
         if self._options.aggregate:
             self._aggregate()
+            code.go("out")
         else:
             self._record(SHORT_TEXT, "long" if capture.texts else None)
             code.go("out")
@@ -220,12 +225,48 @@ class _SiteProgram:
         if self._options.kernel and known.behind:
             code.compute(R1, "-=", known.behind)
         code.store(FP, _HIT, R1, 8)
+        if self._options.notes is not None:
+            self._offset_in_file(self._options.notes)
+            self._look_up(self._maps.table, "lost")
+            code.move(R8, R0)
+            return
         if self._options.mask != _LOW:
             code.constant(R2, self._options.mask)
             code.compute_register(R1, "&=", R2)
         code.store(FP, _KEY, R1, 8)
         self._look_up(self._maps.table, "lost")
         code.move(R8, R0)
+
+    def _offset_in_file(self, notes: DispatchNotes) -> None:
+        """Put the probe's offset into the key, out of what the kernel has noted; prove that it belongs to the hit."""
+        code = self._code
+        code.call(_TASK)
+        code.move(R3, R0)
+        self._follow(notes.task, _WHERE, 8)
+        code.load(R3, FP, _WHERE, 8)
+        self._follow(notes.note, _WHERE, 8)
+        code.load(R3, FP, _WHERE, 8)
+        self._follow(0, _NOTE, 16)
+        code.load(R1, FP, _HIT, 8)
+        code.load(R2, FP, _NOTE + 8, 8)
+        code.jump_register("!=", R1, R2, "lost")
+        code.load(R3, FP, _NOTE, 8)
+        self._follow(notes.offset, _KEY, 8)
+        code.load(R1, FP, _HIT, 8)
+        code.load(R2, FP, _KEY, 8)
+        code.compute_register(R1, "^=", R2)
+        code.compute(R1, "&=", _PAGE - 1)
+        code.jump("!=", R1, 0, "lost")
+
+    def _follow(self, offset: int, place: int, size: int) -> None:
+        """Read what is at R3 plus ``offset`` in the kernel to a place on the stack."""
+        code = self._code
+        if offset:
+            code.compute(R3, "+=", offset)
+        code.address(R1, FP, place)
+        code.constant(R2, size)
+        code.call(_READ_KERNEL)
+        code.jump("!=", R0, 0, "lost")
 
     def _count(self, table: int) -> None:
         """Add 1 to the only element of an array."""

@@ -3,8 +3,9 @@
 >>> counted = kernel_counts(capture, histogram="len", condition=None)     # None: hits have to be looked at
 
 A histogram can be made in the kernel if at each site its value is one register or one read of memory, or is the same at
-every hit, or cannot be had. A filter can be applied in the kernel if at each site it compares such numbers with constants.
-Where hits are only counted nobody looks at them again, so the filter must not depend on a read, which may fail.
+every hit, or cannot be had. A filter can be applied in the kernel if at each site it compares such numbers with
+constants. Where hits are only counted nobody looks at them again, so the filter must not depend on a read, which may
+fail.
 """
 
 from __future__ import annotations
@@ -86,11 +87,11 @@ def _value(capture: Capture, entry: Entry, item: Item) -> Value | None:
     source = entry.sources[entry.probe.arguments.index(argument)]
     signed = argument.type.startswith("s")
     if source.kind == "register":
-        return Value(capture.register_offset(source.index) // 8, source.size, signed, 0, _NO_HISTOGRAM)
+        return Value(capture.register_offset(source.number) // 8, source.size, signed, 0, _NO_HISTOGRAM)
     if source.kind != "number":
         return None
-    faults = entry.reads[source.index].faults
-    return Value(capture.read_offsets[source.index] // 8, source.size, signed, faults, _NO_HISTOGRAM)
+    faults = entry.reads[source.number].faults
+    return Value(capture.read_offsets[source.number] // 8, source.size, signed, faults, _NO_HISTOGRAM)
 
 
 def _condition(capture: Capture, condition: Condition | None, *, certain: bool) -> KernelCounts | None:

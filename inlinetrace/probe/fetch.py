@@ -218,6 +218,8 @@ class Evaluator:
             if fields[guard] is None:
                 return FAULT
         words: list[Word] = [fields[position] for position in self._words]
+        if None in words:
+            return FAULT
         for number, size in self._crossing:
             capture = self._captures[number]
             assert isinstance(capture, MemoryCapture)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from inlinetrace.elf.sections import Section
 
 _STB_WEAK = 2
+# What begins names that are none: nothing, "$", and "." if "L" comes behind it.
+_NOT_KEPT = frozenset(b"\0$.")
+_DOT, _LETTER_L = ord("."), ord("L")
 # Sections of a module that are freed once it is initialised.
 _MODULE_INIT = ".init"
 _UD2 = b"\x0f\x0b"
@@ -101,46 +104,58 @@ class KernelText:
     @cached_property
     def _symbols(self) -> tuple[array[int], array[int]]:
         """Addresses of the text symbols, ascending and each once, and the numbers of the symbols they are known by."""
-        chosen: dict[int, tuple[bool, int, int]] = {}
-        sections = {
-            section.index: section for section in self._program.sections if section.executable and section.allocated
-        }
-        for number, symbol in self._rows():
-            section_index, address, kind, binding, name = symbol
-            section = sections.get(section_index)
-            if section is None or kind in (STT_SECTION, STT_FILE):
-                continue
-            address += section.address if self._program.relocatable else 0
-            text = self._name_start(name)
+        addresses, numbers = array("Q"), array("L")
+        best: tuple[bool, int, int] = (False, 0, 0)
+        for address, number, name, binding in sorted(self._rows()):
+            text = self._strings[name : name + 2]
             # mapping symbols and local labels are not in kallsyms (scripts/mksysmap)
-            if not text or text.startswith((b"$", b".L")):
+            if text[0] in _NOT_KEPT and (text[0] != _DOT or text[1] == _LETTER_L):
                 continue
-            # of several at one address the kernel takes the first of its table (scripts/kallsyms.c, compare_symbols);
-            # of a module's, the first of the file's
-            rank = (False, 0, number)
-            if not self._program.relocatable:
-                rank = (binding == _STB_WEAK, len(text) - len(text.lstrip(b"_")), number)
-            known = chosen.get(address)
-            if known is None or rank < known:
-                chosen[address] = rank
-        addresses = array("Q", sorted(chosen))
-        return addresses, array("L", [chosen[address][2] for address in addresses])
+            if addresses and addresses[-1] == address:
+                # of several at one address the kernel takes the first of its table (scripts/kallsyms.c,
+                # compare_symbols); of a module's, the first of the file's, which is the one that is there already
+                rank = self._rank(number, name, binding)
+                if not self._program.relocatable and rank < best:
+                    best = rank
+                    numbers[-1] = number
+                continue
+            addresses.append(address)
+            numbers.append(number)
+            best = self._rank(number, name, binding)
+        return addresses, numbers
 
-    def _rows(self) -> Iterator[tuple[int, tuple[int, int, int, int, int]]]:
-        """Yield (number, (section, value, type, binding, offset of the name)) of every symbol."""
+    def _rank(self, number: int, name: int, binding: int) -> tuple[bool, int, int]:
+        text = bytes(self._strings[name : name + 16])
+        return (binding == _STB_WEAK, len(text) - len(text.lstrip(b"_")), number)
+
+    def _rows(self) -> list[tuple[int, int, int, int]]:
+        """(address, number, offset of the name, binding) of every symbol of code."""
         table = self._program.symbols()
         if table.section is None:
-            return
-        rows = memoryview(self._program.raw_data(table.section))
-        wide = self._program.address_size == 8
-        layout = struct.Struct(f"{self._order}{'IBBHQQ' if wide else 'IIIBBH'}")
-        rows = rows[: len(rows) // layout.size * layout.size]
-        for number, row in enumerate(layout.iter_unpack(rows)):
-            if wide:
-                name, info, _, section, value, _ = row
-            else:
-                name, value, _, info, _, section = row
-            yield number, (section, value, info & 15, info >> 4, name)
+            return []
+        bases = {
+            section.index: section.address if self._program.relocatable else 0
+            for section in self._program.sections
+            if section.executable and section.allocated
+        }
+        content = self._program.raw_data(table.section)
+        end = len(self._strings) - 1
+        skipped = (STT_SECTION, STT_FILE)
+        if self._program.address_size == 8:
+            layout = struct.Struct(f"{self._order}IBBHQQ")
+            rows = layout.iter_unpack(content[: len(content) // layout.size * layout.size])
+            return [
+                (value + bases[section], number, name, info >> 4)
+                for number, (name, info, _, section, value, _) in enumerate(rows)
+                if section in bases and info & 15 not in skipped and name < end
+            ]
+        layout = struct.Struct(f"{self._order}IIIBBH")
+        rows = layout.iter_unpack(content[: len(content) // layout.size * layout.size])
+        return [
+            (value + bases[section], number, name, info >> 4)
+            for number, (name, value, _, info, _, section) in enumerate(rows)
+            if section in bases and info & 15 not in skipped and name < end
+        ]
 
     @cached_property
     def _strings(self) -> memoryview:
@@ -148,9 +163,6 @@ class KernelText:
         if table.section is None:
             return memoryview(b"")
         return self._program.raw_data(self._program.linked_section(table.section))
-
-    def _name_start(self, offset: int) -> bytes:
-        return bytes(self._strings[offset : offset + 16]).split(b"\0", 1)[0]
 
     def symbol(self, address: int) -> TextSymbol | None:
         """The symbol that the kernel finds for an address: the last one at or before it, whatever lies between."""

@@ -23,7 +23,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 class Output:
     """Renders hits. ``epoch`` is what has to be added to the monotonic clock for the time of day, in nanoseconds.
 
-    With ``symbols`` each hit is followed by its stacks.
+    With ``symbols`` hits have their stacks: in the JSON object, or as the lines of ``stack`` behind their own.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class Output:
             who += f"/{hit.thread}"
         return (
             f"{self._seconds[1]}.{fraction:06d} {who} [{hit.cpu:03d}] {hit.site.function}({arguments}) "
-            f"{self._place(hit.site)}{self._stack_text(hit, process)}"
+            f"{self._place(hit.site)}"
         )
 
-    def _stack_text(self, hit: Hit, process: int | None) -> str:
-        """The stacks as lines of their own, the kernel's before the user's."""
+    def stack(self, hit: Hit, process: int | None) -> list[str]:
+        """The stacks as lines that follow the hit's own, the kernel's before the user's; none without symbols."""
         if self._symbols is None:
-            return ""
+            return []
         stacks = self._symbols.stacks(hit, process)
-        return "".join(f"\n        {frame.text()}" for frames in stacks.values() for frame in frames)
+        return [f"        {frame.text()}" for frames in stacks.values() for frame in frames]
 
     def _argument(self, hit: Hit, label: str, value: Decoded | Unavailable) -> str:
         if isinstance(value, Unavailable):

@@ -110,6 +110,9 @@ class KernelRules:
             return Refusal.NOTRACE, ""
         if address in text.ftrace:
             return None if self._takes_ftrace else (Refusal.FTRACE, "")
+        if self._image.code(address) is None:
+            # a file without instructions (openSUSE's debug files): the kernel looks for boundaries itself
+            return None
         problem = _boundary(self._image, address)
         if problem is not None or not self._x86:
             return problem

@@ -56,8 +56,8 @@ class Limits:
 class Outcome:
     """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
 
-    ``gone`` says why what was traced is not there any more.
-    ``totals`` is what the kernel counted, where it did not pass on hits.
+    ``totals`` is what the kernel counted, where it did not pass on hits. ``gone`` says why what was traced is not there
+    any more.
     """
 
     refused: list[Refused] = field(default_factory=list)
@@ -67,8 +67,9 @@ class Outcome:
     unrecorded: int = 0
     left: list[str] = field(default_factory=list)
     signal: int | None = None
-    gone: str | None = None
     totals: Totals | None = None
+    gone: str | None = None
+    why_unrecorded: str = ""
     by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     attach_seconds: float = 0.0
     detach_seconds: float = 0.0
@@ -147,7 +148,7 @@ class Session:
         self._flush = flush
         self._attached = attached
         self._processes = Processes(host, backend.process_names)
-        self.outcome = Outcome()
+        self.outcome = Outcome(why_unrecorded=backend.why_unrecorded)
 
     def run(self, limits: Limits, *, threads: Sequence[int] | None = None, child: Child | None = None) -> Outcome:
         """Attach, trace until a limit, the end of ``child`` or a signal, detach.

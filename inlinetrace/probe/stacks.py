@@ -3,8 +3,9 @@
 >>> symbols = Symbols(image, library)
 >>> symbols.frames(hit, process)             # [Frame("push", inlined), Frame("work", 0x55d0c0, 0x12), ...]
 
-The first frame is the site's own, with the functions that were inlined around it. Names come from the traced file itself,
-which is at hand when the process is gone, and for everything else from BCC, which looks into the running process.
+The first frame is the site's own, with the functions that were inlined around it. Names come from the traced file
+itself, which is at hand when the process is gone, and for everything else from BCC, which looks into the running
+process.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Frame(NamedTuple):
 class Symbols:
     """Names of addresses in the traced file, the kernel, and running processes."""
 
-    def __init__(self, image: Image, library: Library, *, kernel: bool) -> None:
+    def __init__(self, image: Image | None, library: Library, *, kernel: bool) -> None:
         self._image = image
         self._library = library
         self._kernel = kernel
@@ -92,7 +93,7 @@ class Symbols:
         return known
 
     def _find(self, address: int, process: int | None, bias: int) -> Frame:
-        if self._kernel == (process == _KERNEL):
+        if self._image is not None and self._kernel == (process == _KERNEL):
             found = self._image.symbol((address - bias - 1) & ((1 << 64) - 1))
             if found is not None:
                 return Frame(found[0], address, found[1] + 1)

@@ -1,7 +1,7 @@
 """Counts instead of lines: hits by site, and histograms of a value by function.
 
 >>> tally = Tally(counts=True, histogram="len")
->>> tally.add(hit)                           # or tally.add_totals(plan, totals, functions): what the kernel has counted
+>>> tally.add(hit)                           # or tally.add_totals(plan, totals, types): what the kernel has counted
 >>> for line in tally.text(): print(line)
 
 A histogram counts values by the number of their bits: 0, 1, 2..3, 4..7 and so on, and the same below 0.
@@ -14,8 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace.probe.fetch import Evaluator, Recipe
+from inlinetrace.errors import UsageError
+from inlinetrace.probe.bpf_program import UNREADABLE_BUCKET, ZERO_BUCKET
+from inlinetrace.probe.fetch import Evaluator
 from inlinetrace.probe.types import Enumerator
+from inlinetrace.sites.model import Encoding
 from inlinetrace.sites.reasons import Unavailable
 
 if TYPE_CHECKING:
@@ -25,10 +28,16 @@ if TYPE_CHECKING:
     from inlinetrace.probe.types import Types
     from inlinetrace.sites.model import Site
 
-ZERO_BUCKET = 64
-"""The bucket of 0 in the kernel's counts: those before it are of values below 0."""
-UNREADABLE_BUCKET = 129
 _BAR = 40
+_NUMBERS = (
+    Encoding.SIGNED,
+    Encoding.UNSIGNED,
+    Encoding.CHAR,
+    Encoding.UCHAR,
+    Encoding.BOOL,
+    Encoding.POINTER,
+    Encoding.ENUM,
+)
 
 
 class _Place(NamedTuple):
@@ -74,7 +83,7 @@ def bounds(bucket: int) -> tuple[int, int]:
 
 
 class Tally:
-    """Counts of one trace. ``counts``: hits by site are shown; ``histogram`` is the label of the value that is counted."""
+    """Counts of one trace. ``counts``: hits by site are shown; ``histogram`` is the label of the value counted."""
 
     def __init__(self, *, counts: bool, histogram: str | None) -> None:
         self._counts = counts
@@ -89,9 +98,9 @@ class Tally:
         if self._label is not None and self._label in hit.values:
             self._histogram(site.function).add(hit.values[self._label])
 
-    def add_totals(self, plan: Plan, totals: Totals, functions: Sequence[str], types: Types) -> None:
-        """Count what the kernel has counted; ``functions`` are those of its histograms."""
-        for function, counts in zip(functions, totals.histograms, strict=True):
+    def add_totals(self, plan: Plan, totals: Totals, types: Types) -> None:
+        """Count what the kernel has counted."""
+        for function, counts in totals.histograms.items():
             self._histogram(function).add_kernel(counts)
         for probe in plan.probes:
             hits = totals.hits.get(probe.number, 0)
@@ -103,7 +112,7 @@ class Tally:
                         continue
                     if isinstance(item.recipe, Unavailable):
                         self._histogram(logical.site.function).add(item.recipe, hits)
-                    elif isinstance(item.recipe, Recipe) and not item.recipe.reads:
+                    elif not item.recipe.reads:
                         raw = Evaluator(item.recipe, {}).value((), 0)
                         value = raw if isinstance(raw, Unavailable) else types.decode(raw, item.type)
                         self._histogram(logical.site.function).add(value, hits)
@@ -158,6 +167,15 @@ class Tally:
 
     def _sorted(self) -> list[tuple[_Place, int]]:
         return sorted(self._hits.items(), key=lambda item: (-item[1], item[0].address, item[0].function))
+
+
+def check_numbers(plan: Plan, types: Types, label: str) -> None:
+    """Raise UsageError if a value cannot be counted by its size."""
+    found = [item.type for probe in plan.probes for hit in probe.hits for item in hit.items if item.label == label]
+    for type_ in found:
+        name = types.name(type_)
+        if name.encoding not in _NUMBERS:
+            raise UsageError(f"--hist {label}: {name.text} is no integer")
 
 
 def _place(site: Site) -> _Place:

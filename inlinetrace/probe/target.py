@@ -45,8 +45,8 @@ def plan_image(
 
     A BtfImage stands for what runs and has location info, but no file.
 
-    ``host`` is the machine that runs the kernel: its own blacklist is looked at. ``guarded``: reads of memory have to be
-    proved (tracefs), see Place.
+    ``host`` is the machine that runs the kernel: its own blacklist is looked at. ``guarded``: reads of memory have to
+    be proved (tracefs), see Place.
     """
     if not kernel:
         assert not isinstance(image, BtfImage)

@@ -100,13 +100,13 @@ class Host:
             error.filename = path
             raise
 
-    def create(self, path: str, text: str) -> None:
-        """Write a file of our own, which comes into being whole; its directory is made if need be."""
+    def create(self, path: str, contents: str | bytes) -> None:
+        """Write a file of our own, which comes into being whole; its directory is made if need be. Text is UTF-8."""
         place = self.path(path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         temporary = f"{place}.{os.getpid()}"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(contents.encode() if isinstance(contents, str) else contents)
         os.replace(temporary, place)
 
     def open(self, path: str, flags: int) -> int:

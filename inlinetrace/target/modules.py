@@ -134,6 +134,17 @@ def is_built_in(host: Host, name: str, release: str) -> bool:
     )
 
 
+def installed_modules(host: Host, release: str) -> list[str]:
+    """Names of all modules below /lib/modules/RELEASE that the kernel could load, sorted."""
+    found = {
+        module_name(path)
+        for folder in MODULE_FOLDERS
+        for path in host.walk(f"{folder}/{release}")
+        if path.endswith(MODULE_SUFFIXES)
+    }
+    return sorted(found)
+
+
 def find_module_file(host: Host, name: str, release: str) -> str | None:
     """The file that modprobe would load: named in modules.dep, else found below /lib/modules/RELEASE."""
     name = name.replace("-", "_")

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+DIRECTORY = "{directory}"
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -29,7 +31,11 @@ def _environment() -> dict[str, str]:
 
 
 def run(command: Sequence[str], directory: Path) -> Usage:
-    """Run ``command`` in ``directory``, its output into files there; raises CommandError if it does not exit with 0."""
+    """Run ``command``, its output into files in ``directory``; raises CommandError if it does not exit with 0.
+
+    DIRECTORY in an argument stands for that directory.
+    """
+    command = [argument.replace(DIRECTORY, str(directory)) for argument in command]
     output, messages = directory / "stdout", directory / "stderr"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     actions = [

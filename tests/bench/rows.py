@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.measure import DIRECTORY
 from tests.btf.undeduplicated import undeduplicated
 from tests.kernels import Kernel
 
@@ -95,6 +96,31 @@ def dedup_units(kernel: Kernel) -> Row:
     )
 
 
+def _generate(kernel: Kernel, name: str, *options: str) -> Row:
+    """One form of generate; pahole makes the types alone, whatever is compared with it."""
+    vmlinux = str(kernel.vmlinux)
+    return Row(
+        name,
+        inlinetrace("generate", vmlinux, "-o", DIRECTORY, "-q", "--no-cache", *options),
+        ("pahole", "-J", "-j2", f"--btf_encode_detached={DIRECTORY}/pahole.btf", vmlinux),
+    )
+
+
+def generate_both(kernel: Kernel) -> Row:
+    """Types and location info."""
+    return _generate(kernel, "generate")
+
+
+def generate_base(kernel: Kernel) -> Row:
+    """The types alone, which is what the peer makes."""
+    return _generate(kernel, "generate --base-only", "--base-only")
+
+
+def generate_inline(kernel: Kernel) -> Row:
+    """Location info alone, for the types that the kernel has."""
+    return _generate(kernel, "generate --inline-only", "--inline-only")
+
+
 ROWS: tuple[Callable[[Kernel], Row], ...] = (
     list_function,
     list_early_function,
@@ -102,4 +128,7 @@ ROWS: tuple[Callable[[Kernel], Row], ...] = (
     dump_raw,
     dump_name,
     dedup_units,
+    generate_base,
+    generate_inline,
+    generate_both,
 )

@@ -46,6 +46,10 @@ class Times(NamedTuple):
     disable: float
     remove: float
 
+    @property
+    def detach(self) -> float:
+        return self.disable + self.remove
+
     def __str__(self) -> str:
         return f"attach {self.attach:.2f} s, disable {self.disable:.2f} s, remove {self.remove:.2f} s"
 
@@ -118,6 +122,7 @@ def test_a_thousand_kprobes_are_attached_and_removed_quickly() -> None:
         hand.append(by_hand(plan))
         keep(f"{len(plan.probes)} kprobes, product: {ours[-1]}\n{len(plan.probes)} kprobes, by hand: {hand[-1]}\n")
     assert min(times.attach for times in ours) <= 2 * min(times.attach for times in hand)
-    assert min(times.disable + times.remove for times in ours) <= 1.0
+    # a second is what it may take on a machine; how much slower an emulated one is depends on what else the host does
+    assert min(times.detach for times in ours) <= 1.5 * min(times.detach for times in hand)
     assert "inlinetrace" not in (TRACING / "kprobe_events").read_text()
     assert Path(expedite.SWITCH).read_text().strip() == "0"

@@ -17,7 +17,7 @@ from inlinetrace.probe.fields import parse, parse_list
 from inlinetrace.probe.plan import Refusal, definition
 from inlinetrace.probe.refusals import program_check, x86_steps_over
 from inlinetrace.probe.target import plan_image
-from inlinetrace.sites.reasons import Reason, Unavailable
+from inlinetrace.sites.reasons import Mark, Reason, Unavailable
 from inlinetrace.target import open_image
 from inlinetrace.target.loaded import LoadedKernel
 from tests.cases.runner import PROGRAMS
@@ -185,6 +185,18 @@ def test_the_plan_as_text_and_for_other_tools(compiler: Compiler) -> None:
     assert f"uprobe:{plan.target}:{plan.probes[0].address:#x}" in program
     assert 'reg("' in program
     assert "queue->dev->id=?" in program
+
+
+@compiled
+def test_the_plan_says_how_hits_and_calls_can_differ(compiler: Compiler) -> None:
+    _, types, image = plan_program(compiler(QUEUE), ["push"])
+    sites = [site._replace(marks=(Mark.REENTERED, Mark.COPIES)) for site in image.sites(["push"]) if site.inlined]
+    plan = plan_image(image, sites, types)
+    marked = [line for line in emit.plan_text(plan) if line.endswith(" [reentered, copies]")]
+    assert len(marked) == len(sites)
+    assert all(line.startswith("    push in ") for line in marked)
+    rows = [json.loads(line) for line in emit.plan_json(plan)]
+    assert {tuple(hit["marks"]) for row in rows for hit in row["hits"]} == {("reentered", "copies")}
 
 
 def test_references() -> None:

@@ -269,6 +269,13 @@ def test_a_module_has_its_tables_in_sections() -> None:
     assert {address: None if reason is None else reason[0] for address, reason in found.items()} == wanted
 
 
+def test_a_file_without_instructions_leaves_it_to_the_kernel() -> None:
+    symbols = [Sym("_stext", TEXT, section=".text", type=0), Sym("_etext", TEXT + 64, section=".text", type=0)]
+    elf = ElfFile.from_bytes(elf_file([Sec(".text", type=8, flags=6, address=TEXT, size=128)], symbols=symbols))
+    image = Image("vmlinux.debug", elf, elf, None, (), None)
+    assert predict(image, [TEXT + 3, TEXT + 64]) == {TEXT + 3: None, TEXT + 64: (Refusal.INIT, ".text")}
+
+
 def test_symbols_are_those_of_the_kernels_own_table() -> None:
     code = Code(".text", b"\x90" * 64, TEXT)
     symbols = [

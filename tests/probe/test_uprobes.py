@@ -20,7 +20,7 @@ from inlinetrace.target import open_image
 from tests.probe.conftest import command, run, trace
 from tests.probe.programs import BURST, LIBRARY, NULL_CHAIN, QUEUE, SERVER, USER
 
-pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs")]
+pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs", "each_backend")]
 
 Compiler = Callable[..., Path]
 

@@ -1,0 +1,5 @@
+struct outer;
+struct list {
+	struct list *next, *prev;
+};
+int shared(struct list *list);

@@ -1,0 +1,236 @@
+"""Which functions and variables get into BTF, and as what."""
+
+from __future__ import annotations
+
+import struct
+
+from inlinetrace.btf.kinds import Kind
+from inlinetrace.btf.reader import Btf
+from inlinetrace.generate.features import Features
+from tests.dwarf.writer import Address, Die, Expression, Ranges, Unit, die
+from tests.elf.elfwriter import Sec, Sym
+from tests.generate.writing import CHAR, INT, btf, read, text, unit
+
+ASSEMBLER = 0x8001
+
+
+def parameter(name: str | None, type_: str = "int", **more: object) -> Die:
+    return die("formal_parameter", **({"name": name} if name else {}), type=type_, **more)
+
+
+def function(name: str, *children: Die, at: int | None = 0x1000, **more: object) -> Die:
+    place = {} if at is None else {"low_pc": Address(at), "high_pc": 4}
+    return die("subprogram", *children, name=name, label=name, **place, **more)
+
+
+def symbol(name: str, at: int = 0x1000, type_: int = 2) -> Sym:
+    return Sym(name, at, 4, ".text", type_)
+
+
+def functions(*units: Unit, symbols: list[Sym] | None = None, **options: object) -> dict[str, str]:
+    """Prototypes by name of function."""
+    result = btf(*units, symbols=symbols or [], **options)
+    return {result.name(id_): prototype(result, id_) for id_ in result.of_kind(Kind.FUNC)}
+
+
+def prototype(result: Btf, function_id: int) -> str:
+    record = result.index.record(result.index.record(function_id)[2])
+
+    def name(type_id: int) -> str:
+        return (result.name(type_id) or "*") if type_id else "void"
+
+    parameters = [f"{name(record[at + 1])} {result.index.string(record[at]).decode()}" for at in range(3, len(record), 2)]
+    return f"{name(record[2])}({', '.join(parameters)})"
+
+
+def test_a_function_with_code_and_a_symbol() -> None:
+    entries = [
+        INT,
+        function("f", parameter("a"), parameter("b"), type="int"),
+        function("no_symbol", at=0x1010),
+        function("declared", at=None, declaration=True),
+        function("nameless", parameter(None), at=0x1020),
+        function("variadic", parameter("a"), die("unspecified_parameters"), at=0x1030),
+        function("ranges", at=None, ranges=Ranges([("start_length", 0x1040, 4)])),
+    ]
+    symbols = [symbol("f"), *(symbol(name, 0x1020) for name in ("declared", "nameless")), symbol("variadic", 0x1030),
+               symbol("ranges", 0x1040)]  # fmt: skip
+    assert functions(unit(*entries), symbols=symbols) == {
+        "f": "int(int a, int b)",
+        "variadic": "void(int a, void )",
+        "ranges": "void()",
+    }
+
+
+def test_the_abstract_function_describes_the_concrete_one() -> None:
+    abstract = die("subprogram", parameter("a", label="a"), type="int", name="f", inline=1, label="abstract")
+    concrete = die(
+        "subprogram", die("formal_parameter", abstract_origin="a"), abstract_origin="abstract", low_pc=Address(0x1000)
+    )
+    assert functions(unit(INT, abstract, concrete), symbols=[symbol("f")]) == {"f": "int(int a)"}
+
+
+def test_without_a_symbol_table_external_functions_count() -> None:
+    entries = [function("f", external=True), function("g", at=0x1010)]
+    assert functions(unit(*entries)) == {"f": "void()"}
+
+
+def test_code_goes_before_an_inlined_function_of_the_same_name() -> None:
+    inlined = unit(INT, function("f", parameter("a"), at=None, inline=1))
+    assert functions(inlined, unit(CHAR, function("f", parameter("c", "char"))), symbols=[symbol("f")]) == {
+        "f": "void(char c)"
+    }
+
+
+def test_a_function_that_was_folded_into_an_equal_one() -> None:
+    assert functions(unit(INT, function("twin", parameter("a"), at=None)), symbols=[symbol("twin")]) == {
+        "twin": "void(int a)"
+    }
+
+
+def test_assembler_knows_no_prototypes() -> None:
+    assembler = Unit(die("compile_unit", function("f"), function("g"), name="a.S", language=ASSEMBLER))
+    c = unit(INT, function("f", parameter("a"), at=None, inline=1))
+    assert functions(assembler, c, symbols=[symbol("f"), symbol("g")]) == {"f": "void(int a)", "g": "void()"}
+
+
+def test_suffixes() -> None:
+    entries = (INT, function("f", parameter("a")), function("g", at=0x1010), function("h", at=0x1020))
+    symbols = [symbol("f.isra.0"), symbol("g.constprop.0", 0x1010), symbol("h.cold", 0x1020)]
+    assert sorted(functions(unit(*entries), symbols=symbols)) == ["f", "g"]
+    assert functions(unit(*entries), symbols=symbols, features=Features(optimized_func=False)) == {}
+
+
+def test_functions_of_one_name_that_differ() -> None:
+    one, two = unit(INT, function("f", parameter("a"))), unit(CHAR, function("f", parameter("a", "char")))
+    symbols = [symbol("f")]
+    assert functions(one, two, symbols=symbols) == {}
+    assert functions(one, two, symbols=symbols, features=Features(consistent_func=False)) == {"f": "void(int a)"}
+    assert read(one, two, symbols=symbols).counts == {"inconsistent prototypes": 1}
+    const = unit(INT, die("const_type", type="int", label="ci"), function("f", parameter("other_name", "ci")))
+    assert functions(one, const, symbols=symbols) == {"f": "void(int a)"}
+
+
+def test_structs_of_one_name_are_the_same_to_a_caller() -> None:
+    def one(size: int) -> Unit:
+        struct = die("structure_type", name="s", byte_size=size, label="s")
+        return unit(struct, die("pointer_type", type="s", label="p"), function("f", parameter("a", "p")))
+
+    assert functions(one(4), one(8), symbols=[symbol("f")]) == {"f": "void(* a)"}
+
+
+def test_several_addresses() -> None:
+    entries = (function("f"), function("f2", at=0x1010))
+    symbols = [symbol("f"), symbol("f", 0x1020), symbol("f2", 0x1010), symbol("f2.cold", 0x1030)]
+    assert sorted(functions(unit(*entries), symbols=symbols)) == ["f2"]
+    assert read(unit(*entries), symbols=symbols).counts == {"several addresses": 1}
+
+
+def test_parameters_in_another_order() -> None:
+    abstract = die("subprogram", parameter("a", label="a"), parameter("b", label="b"), name="f", inline=1, label="abstract")
+    swapped = [die("formal_parameter", abstract_origin=label) for label in ("b", "a")]
+    concrete = die("subprogram", *swapped, abstract_origin="abstract", low_pc=Address(0x1000))
+    types = read(unit(INT, abstract, concrete), symbols=[symbol("f.isra.0")])
+    assert types.counts == {"parameters reordered": 1}
+
+
+def test_functions_and_their_tags() -> None:
+    def tag(value: str) -> Die:
+        return die(0x6000, name="btf_decl_tag", const_value=value)
+
+    f = function("f", die("formal_parameter", tag("of_a"), name="a", type="int"), tag("of_f"))
+    assert text(btf(unit(INT, f), symbols=[symbol("f")]))[3:] == [
+        "[3] FUNC 'f' type_id=2 linkage=static",
+        "[4] DECL_TAG 'of_a' type_id=3 component_idx=0",
+        "[5] DECL_TAG 'of_f' type_id=3 component_idx=-1",
+    ]
+
+
+def test_kernel_functions() -> None:
+    """Sets of .BTF_ids: a count, flags, pairs of id and flags; only those marked as sets of kfuncs count."""
+    data = struct.pack("<10I", 1, 1, 0, 1 << 12, 1, 0, 0, 0, 0, 0)
+    ids = Sec(".BTF_ids", data, flags=2, address=0x5000)
+    symbols = [
+        symbol("callable"), symbol("other"),
+        Sym("__BTF_ID__set8__kfuncs", 0x5000, 16, ".BTF_ids", 1), Sym("__BTF_ID__func__callable__7", 0x5008, 8, ".BTF_ids", 1),
+        Sym("__BTF_ID__set8__others", 0x5010, 16, ".BTF_ids", 1), Sym("__BTF_ID__func__other__8", 0x5018, 8, ".BTF_ids", 1),
+    ]  # fmt: skip
+    entries = (function("callable"), function("other"))
+    result = text(btf(unit(*entries), symbols=symbols, more=[ids]))
+    assert result == [
+        "[1] FUNC_PROTO '(anon)' ret_type_id=0 vlen=0",
+        "[2] FUNC 'callable' type_id=1 linkage=static",
+        "[3] FUNC 'other' type_id=1 linkage=static",
+        "[4] DECL_TAG 'bpf_kfunc' type_id=2 component_idx=-1",
+        "[5] DECL_TAG 'bpf_fastcall' type_id=2 component_idx=-1",
+    ]
+    without = Features(decl_tag_kfuncs=False)
+    assert len(text(btf(unit(*entries), symbols=symbols, more=[ids], features=without))) == 3
+
+
+def test_functions_of_the_base() -> None:
+    entries = (INT, function("f", parameter("a")))
+    base = btf(unit(*entries), symbols=[symbol("f")])
+    assert btf(unit(*entries), symbols=[symbol("f")], base=base).end_id == base.end_id
+    other = unit(CHAR, function("f", parameter("a", "char")))
+    result = btf(other, symbols=[symbol("f")], base=base)
+    assert [Kind(result.kind(id_)).name for id_ in range(result.start_id, result.end_id)] == ["INT", "FUNC_PROTO", "FUNC"]
+
+
+# Variables
+
+
+def variable(name: str, at: int, type_: str = "int", **more: object) -> Die:
+    place = Expression(b"\x03" + struct.pack("<Q", at))
+    return die("variable", name=name, type=type_, location=place, **more)
+
+
+PER_CPU = Sec(".data..percpu", bytes(64), flags=3, address=0x8000)
+
+
+def test_per_cpu_variables() -> None:
+    entries = [
+        INT,
+        variable("second", 0x8008, external=True),
+        variable("first", 0x8000),
+        variable("elsewhere", 0x1000),
+        variable("discarded", 0x8000),
+        variable("__UNIQUE_ID_x", 0x8010),
+        die("variable", name="declared", type="int", declaration=True),
+        die("array_type", die("subrange_type", count=3), type="int", label="array"),
+        variable("third", 0x8020, "array"),
+    ]
+    symbols = [Sym(name, at, 4, ".data..percpu", 1) for name, at in (("first", 0x8000), ("second", 0x8008),
+               ("__UNIQUE_ID_x", 0x8010), ("third", 0x8020))]  # fmt: skip
+    expected = [
+        "[3] VAR 'first' type_id=1, linkage=static",
+        "[4] VAR 'second' type_id=1, linkage=global",
+        "[5] VAR 'third' type_id=2, linkage=static",
+        "[6] DATASEC '.data..percpu' size=44 vlen=3",
+        "type_id=3 offset=0 size=4",
+        "type_id=4 offset=8 size=4",
+        "type_id=5 offset=32 size=12",
+    ]
+    found = text(btf(unit(*entries), symbols=symbols, more=[PER_CPU]))
+    assert [line.split(" (")[0] for line in found[2:]] == expected
+    assert len(text(btf(unit(*entries), symbols=symbols, more=[PER_CPU], features=Features(var=False)))) == 2
+
+
+def test_a_definition_takes_its_name_from_the_declaration() -> None:
+    declared = die("variable", name="v", type="int", external=True, declaration=True, label="v")
+    place = Expression(b"\x03" + struct.pack("<Q", 0x8000))
+    defined = die("variable", specification="v", location=place)
+    found = text(btf(unit(INT, declared, defined), symbols=[Sym("v", 0x8000, 4, ".data..percpu", 1)], more=[PER_CPU]))
+    assert found[1] == "[2] VAR 'v' type_id=1, linkage=global"
+
+
+def test_global_variables() -> None:
+    data = Sec(".data", bytes(64), flags=3, address=0x9000)
+    symbols = [Sym("v", 0x9004, 4, ".data", 1)]
+    features = Features(global_var=True)
+    found = text(btf(unit(INT, variable("v", 0x9004)), symbols=symbols, more=[data], features=features))
+    assert [line.split(" (")[0] for line in found[1:]] == [
+        "[2] VAR 'v' type_id=1, linkage=static",
+        "[3] DATASEC '.data' size=8 vlen=1",
+        "type_id=2 offset=4 size=4",
+    ]
