@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._records import Records
-from inlinetrace.dwarf._scan import Chunk, scan
+from inlinetrace.dwarf._scan import Chunk, give_back, scan
 from inlinetrace.dwarf._units import Info
 from inlinetrace.dwarf.frames import CallFrames, FrameTable
 from inlinetrace.dwarf.split import SplitUnits, find_split_units
@@ -128,6 +128,11 @@ class DebugInfo:
         for (number, _, _), chunk in zip(tasks, chunks, strict=True):
             by_info[number].append(chunk)
         return [Records(info, parts) for info, parts in zip(self.infos, by_info, strict=True)]
+
+    def forget_records(self) -> None:
+        """Let go of the records, a hundred megabytes for a kernel; whoever needs them has them read again."""
+        if self.__dict__.pop("records", None) is not None:
+            give_back()
 
     @property
     def supplement_number(self) -> int | None:

@@ -2,7 +2,7 @@ from collections.abc import Iterable
 
 from inlinetrace.dwarf._units import Info
 
-class ForeignReference(Exception): ...
+class ForeignReferenceError(Exception): ...
 
 class Collector:
     """The types of some units of ``infos``."""

@@ -39,7 +39,7 @@ cdef enum:
 cdef uint64_t OFFSET_MASK = (1ULL << 44) - 1
 
 
-class ForeignReference(Exception):
+class ForeignReferenceError(Exception):
     """A unit refers to entries of another unit: the units have to be read together (``joint``)."""
 
 
@@ -137,7 +137,7 @@ cdef class Collector:
         """Read the units ``first`` up to, not including, ``last`` of an Info, without the GIL.
 
         Units of an ``excluded`` language (DW_LANG number) are left out. In joint mode ``finish_joint`` ends the work.
-        Raises FormatError with section and offset, UnsupportedError, and ForeignReference (not in joint mode).
+        Raises FormatError with section and offset, UnsupportedError, and ForeignReferenceError (not in joint mode).
         """
         cdef Info info = self.infos[info_number]
         cdef Py_ssize_t i
@@ -196,7 +196,7 @@ cdef class Collector:
         if error == ERR_MEMORY:
             raise MemoryError
         if error == ERR_FOREIGN:
-            raise ForeignReference
+            raise ForeignReferenceError
         section = info.section
         if self.error_in_abbrev:
             section = ".debug_abbrev.dwo" if info.is_dwo else ".debug_abbrev"

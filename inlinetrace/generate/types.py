@@ -6,12 +6,15 @@
     data = types.encode()                       # the contents of .BTF
     inline = types.inline_object(origins)       # FUNCs of inlined functions, for .BTF.inline
 
-Units are read by several threads, and equal types become one while they are read (``_collect``, ``_resolve``); then the
-threads' types are brought together in the order of units (``_graph``) and written (``_emit``). The bytes do not depend on
-the number of threads.
+Units are read by several threads, and equal types become one while they are read (``_collect``, ``_resolve``); then
+the threads' types are brought together in the order of units (``_graph``), names that mean several things are told
+apart (``_separate``), and the result is written (``_emit``). The bytes do not depend on the number of threads.
 
-A function gets a FUNC if it has code, all its parameters have names, and the file has a function symbol of its name
-(or, with ``optimized_func``, of its name with a suffix such as ``.isra.0``). Linkage is static (0), as pahole writes.
+A function gets a FUNC if all its parameters have names and the file has a function symbol of its name (or, with
+``optimized_func``, of its name with a suffix such as ``.isra.0``). Of several entries of one name those with code go
+first, then those without, whose code was folded into that of an equal function, then those of assembler. With
+``consistent_func`` a name gets no FUNC if its entries differ for a caller, if it has several addresses, or if its
+parameters are not those that a caller passes. Linkage is static (0), as pahole writes.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.errors import MismatchError
-from inlinetrace.generate._collect import Collector, ForeignReference
+from inlinetrace.generate._collect import Collector, ForeignReferenceError
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
 from inlinetrace.generate._separate import separate
@@ -69,7 +72,7 @@ class InlineObject(NamedTuple):
     """The beginning of an object of location info: FUNCs and their prototypes."""
 
     func_ids: array[int]
-    """For each origin the id of its FUNC: in the base where the base has it, else in this object; 0 if there is none."""
+    """For each origin the id of its FUNC: in the base if that has it, else in this object; 0 if there is none."""
     strings: bytearray
     """Strings so far; their offsets continue the base's."""
     types: bytearray
@@ -215,7 +218,7 @@ def _collect(
                     done.result()
         else:
             work(collectors[0])
-    except ForeignReference:
+    except ForeignReferenceError:
         together = _collector(debug, features, joint=True)
         for number, first, last in tasks:
             together.collect(number, first, last, excluded)

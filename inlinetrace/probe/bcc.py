@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.errors import FormatError
 from inlinetrace.probe import groups
 from inlinetrace.probe._bpf_ring import RecordLayout, decode_ring
 from inlinetrace.probe.backend import Totals
@@ -53,9 +53,10 @@ from inlinetrace.probe.bpf_program import (
     site_program,
 )
 from inlinetrace.probe.bpf_totals import KernelCounts, kernel_counts, kernel_filter
-from inlinetrace.probe.definitions import define
+from inlinetrace.probe.definitions import FULL, define, problem
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.plan import Event, Plan, Refusal, Refused
+from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ if TYPE_CHECKING:
     from inlinetrace.target.host import Host
 
 _RING_BYTES = 64 << 20
-_MOST_RING_BYTES = 1 << 30
+_LEAST_RING_BYTES, _MOST_RING_BYTES = 64 << 10, 1 << 30
+_SHARE_OF_MEMORY = 8
 _RECORDS_PER_ROUND = 20_000
 _PROCESSES = 1 << 18
 _KEPT_THREADS = 100_000
@@ -169,7 +171,10 @@ class BccBackend:
     # Attaching
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
-        """Define the probes, load the programs, open the perf events; on any error all of it is removed again."""
+        """Define the probes, load the programs, open the perf events; on any error all of it is removed again.
+
+        Raises NotFoundError if BCC is missing, NotPermittedError, InlineTraceError if the kernel has no room for it.
+        """
         require = require_kprobes if self._plan.kernel else require_uprobes
         self._tracefs = require(self._host)
         if self._library is None:
@@ -181,9 +186,7 @@ class BccBackend:
             return self._attach(self._library, pids)
         except OSError as error:
             self.detach()
-            if error.errno in (1, 13, 30):
-                raise NotPermittedError(f"tracing is not permitted here: {error.strerror}") from error
-            raise
+            raise problem(error) from error
         except BaseException:
             self.detach()
             raise
@@ -235,9 +238,8 @@ class BccBackend:
         return descriptor
 
     def _make_ring(self, library: Library) -> int:
-        wanted = _RING_BYTES if self._buffer_kb is None else self._buffer_kb * 1024 * (os.cpu_count() or 1)
         size = mmap.PAGESIZE
-        while size < min(wanted, _MOST_RING_BYTES):
+        while size < self._ring_bytes():
             size *= 2
         ring = self._make(library, RING, "hits", 0, 0, size)
         self._consumer = mmap.mmap(ring, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
@@ -245,6 +247,13 @@ class BccBackend:
             ring, mmap.PAGESIZE + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=mmap.PAGESIZE
         )
         return ring
+
+    def _ring_bytes(self) -> int:
+        """What the ring buffer should have: as much as was asked for, else no more than part of the memory there is."""
+        if self._buffer_kb is not None:
+            return min(self._buffer_kb * 1024 * (os.cpu_count() or 1), _MOST_RING_BYTES)
+        have = available_memory(self._host)
+        return _RING_BYTES if have is None else min(_RING_BYTES, max(_LEAST_RING_BYTES, have // _SHARE_OF_MEMORY))
 
     def _identify(self) -> list[Event]:
         """Decide how a site is told by a program, and return events in which no two probes are told alike."""
@@ -314,6 +323,8 @@ class BccBackend:
         try:
             self._open(library, self._identity(f"{self._group}/{event.name}")[0], attached.program)
         except OSError as error:
+            if error.errno in FULL:
+                raise
             raise _RejectedError(error.strerror or str(error)) from error
         self._attached.append(attached)
 

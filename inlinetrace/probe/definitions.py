@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from inlinetrace.errors import InlineTraceError, NotPermittedError
 from inlinetrace.probe.plan import Event, Plan, Refusal, Refused, definition
 
 if TYPE_CHECKING:
@@ -53,6 +54,18 @@ def define(
             if event.probes:
                 accepted.append(event)
     return accepted, refused
+
+
+def problem(error: OSError) -> InlineTraceError:
+    """What an error of tracefs means for the trace as a whole."""
+    if error.errno in (errno.EPERM, errno.EACCES, errno.EROFS):
+        return NotPermittedError(f"tracing is not permitted here: {error.strerror} ({error.filename})")
+    if error.errno in FULL:
+        advice = "take a smaller --buffer-size, or fewer sites with --max-probes"
+        return InlineTraceError(
+            f"the kernel has no room for the trace: {error.strerror}; {advice}", path=error.filename
+        )
+    return InlineTraceError(error.strerror or str(error), path=error.filename)
 
 
 def _reason(host: Host, tracefs: str, error: OSError) -> str:

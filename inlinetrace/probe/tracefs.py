@@ -11,7 +11,6 @@ the formats of the events. What was lost is counted by the kernel and asked for 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
@@ -20,10 +19,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inlinetrace.errors import FormatError, InlineTraceError, NotPermittedError
+from inlinetrace.errors import FormatError, NotPermittedError
 from inlinetrace.probe import groups
 from inlinetrace.probe._ring import Layout, decode_page
-from inlinetrace.probe.definitions import FULL, define
+from inlinetrace.probe.definitions import define, problem
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
 from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused
@@ -104,21 +103,10 @@ class TracefsBackend:
             return self._attach(pids)
         except OSError as error:
             self.detach()
-            raise self._problem(error) from error
+            raise problem(error) from error
         except BaseException:
             self.detach()
             raise
-
-    def _problem(self, error: OSError) -> InlineTraceError:
-        """What an error of tracefs means for the trace as a whole."""
-        if error.errno in (errno.EPERM, errno.EACCES, errno.EROFS):
-            return NotPermittedError(f"tracing is not permitted here: {error.strerror} ({error.filename})")
-        if error.errno in FULL:
-            advice = "take a smaller --buffer-size, or fewer sites with --max-probes"
-            return InlineTraceError(
-                f"the kernel has no room for the trace: {error.strerror}; {advice}", path=error.filename
-            )
-        return InlineTraceError(error.strerror or str(error), path=error.filename)
 
     def _check_text(self) -> None:
         """Refuse text where too much of it would be a warning that stops the machine."""

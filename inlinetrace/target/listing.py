@@ -42,6 +42,10 @@ class Listed(Protocol):
     def machine(self) -> Machine:
         """The machine whose registers are named."""
 
+    @property
+    def has_symbols(self) -> bool:
+        """Whether callers and copies out of line are known."""
+
     def listing(self, patterns: Sequence[str], *, inside: bool = False) -> Listing:
         """The sites and copies of functions that match (shell globs), or the sites inside of them."""
 

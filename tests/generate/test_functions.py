@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.reader import Btf
@@ -14,12 +15,13 @@ from tests.generate.writing import CHAR, INT, btf, read, text, unit
 ASSEMBLER = 0x8001
 
 
-def parameter(name: str | None, type_: str = "int", **more: object) -> Die:
-    return die("formal_parameter", **({"name": name} if name else {}), type=type_, **more)
+def parameter(name: str | None, type_: str = "int", **more: Any) -> Die:
+    named: dict[str, Any] = {"name": name} if name else {}
+    return die("formal_parameter", type=type_, **named, **more)
 
 
-def function(name: str, *children: Die, at: int | None = 0x1000, **more: object) -> Die:
-    place = {} if at is None else {"low_pc": Address(at), "high_pc": 4}
+def function(name: str, *children: Die, at: int | None = 0x1000, **more: Any) -> Die:
+    place: dict[str, Any] = {} if at is None else {"low_pc": Address(at), "high_pc": 4}
     return die("subprogram", *children, name=name, label=name, **place, **more)
 
 
@@ -27,7 +29,7 @@ def symbol(name: str, at: int = 0x1000, type_: int = 2) -> Sym:
     return Sym(name, at, 4, ".text", type_)
 
 
-def functions(*units: Unit, symbols: list[Sym] | None = None, **options: object) -> dict[str, str]:
+def functions(*units: Unit, symbols: list[Sym] | None = None, **options: Any) -> dict[str, str]:
     """Prototypes by name of function."""
     result = btf(*units, symbols=symbols or [], **options)
     return {result.name(id_): prototype(result, id_) for id_ in result.of_kind(Kind.FUNC)}
@@ -39,7 +41,9 @@ def prototype(result: Btf, function_id: int) -> str:
     def name(type_id: int) -> str:
         return (result.name(type_id) or "*") if type_id else "void"
 
-    parameters = [f"{name(record[at + 1])} {result.index.string(record[at]).decode()}" for at in range(3, len(record), 2)]
+    parameters = [
+        f"{name(record[at + 1])} {result.index.string(record[at]).decode()}" for at in range(3, len(record), 2)
+    ]
     return f"{name(record[2])}({', '.join(parameters)})"
 
 
@@ -127,7 +131,9 @@ def test_several_addresses() -> None:
 
 
 def test_parameters_in_another_order() -> None:
-    abstract = die("subprogram", parameter("a", label="a"), parameter("b", label="b"), name="f", inline=1, label="abstract")
+    abstract = die(
+        "subprogram", parameter("a", label="a"), parameter("b", label="b"), name="f", inline=1, label="abstract"
+    )
     swapped = [die("formal_parameter", abstract_origin=label) for label in ("b", "a")]
     concrete = die("subprogram", *swapped, abstract_origin="abstract", low_pc=Address(0x1000))
     types = read(unit(INT, abstract, concrete), symbols=[symbol("f.isra.0")])
@@ -150,11 +156,14 @@ def test_kernel_functions() -> None:
     """Sets of .BTF_ids: a count, flags, pairs of id and flags; only those marked as sets of kfuncs count."""
     data = struct.pack("<10I", 1, 1, 0, 1 << 12, 1, 0, 0, 0, 0, 0)
     ids = Sec(".BTF_ids", data, flags=2, address=0x5000)
-    symbols = [
-        symbol("callable"), symbol("other"),
-        Sym("__BTF_ID__set8__kfuncs", 0x5000, 16, ".BTF_ids", 1), Sym("__BTF_ID__func__callable__7", 0x5008, 8, ".BTF_ids", 1),
-        Sym("__BTF_ID__set8__others", 0x5010, 16, ".BTF_ids", 1), Sym("__BTF_ID__func__other__8", 0x5018, 8, ".BTF_ids", 1),
-    ]  # fmt: skip
+    in_ids = [
+        ("set8__kfuncs", 0x5000, 16),
+        ("func__callable__7", 0x5008, 8),
+        ("set8__others", 0x5010, 16),
+        ("func__other__8", 0x5018, 8),
+    ]
+    symbols = [symbol("callable"), symbol("other", 0x1010)]
+    symbols += [Sym(f"__BTF_ID__{name}", at, size, ".BTF_ids", 1) for name, at, size in in_ids]
     entries = (function("callable"), function("other"))
     result = text(btf(unit(*entries), symbols=symbols, more=[ids]))
     assert result == [
@@ -174,13 +183,17 @@ def test_functions_of_the_base() -> None:
     assert btf(unit(*entries), symbols=[symbol("f")], base=base).end_id == base.end_id
     other = unit(CHAR, function("f", parameter("a", "char")))
     result = btf(other, symbols=[symbol("f")], base=base)
-    assert [Kind(result.kind(id_)).name for id_ in range(result.start_id, result.end_id)] == ["INT", "FUNC_PROTO", "FUNC"]
+    assert [Kind(result.kind(id_)).name for id_ in range(result.start_id, result.end_id)] == [
+        "INT",
+        "FUNC_PROTO",
+        "FUNC",
+    ]
 
 
 # Variables
 
 
-def variable(name: str, at: int, type_: str = "int", **more: object) -> Die:
+def variable(name: str, at: int, type_: str = "int", **more: Any) -> Die:
     place = Expression(b"\x03" + struct.pack("<Q", at))
     return die("variable", name=name, type=type_, location=place, **more)
 

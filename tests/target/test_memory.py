@@ -14,9 +14,7 @@ from inlinetrace.target.image import Image
 from inlinetrace.target.memory import available_memory, require_memory
 from tests.target.machine import Machine
 
-MEMINFO = (
-    "MemTotal: 200000 kB\nMemFree:     4000 kB\nMemAvailable:  {} kB\nHugePages_Total: 0\nSwapFree:  {} kB\n"
-)
+MEMINFO = "MemTotal: 200000 kB\nMemFree:     4000 kB\nMemAvailable:  {} kB\nHugePages_Total: 0\nSwapFree:  {} kB\n"
 
 
 def image(debug_info: int | None) -> Image:
