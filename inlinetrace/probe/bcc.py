@@ -142,6 +142,8 @@ class BccBackend:
         self._consumer: mmap.mmap | None = None
         self._producer: mmap.mmap | None = None
         self._lost = -1
+        self._hits_before: int | None = None
+        self._hits_after: int | None = None
         self._histograms = -1
         self._mask = _WHOLE
         self._notes: DispatchNotes | None = None
@@ -168,6 +170,19 @@ class BccBackend:
         """The events that are attached."""
         return [attached.event for attached in self._attached]
 
+    def planned(self) -> Plan:
+        """The plan with the events that would be attached, and what cannot be fetched; nothing is done."""
+        refused = [*self._plan.refused, *self._not_fetched()]
+        plan = self._plan
+        return Plan(plan.target, plan.kernel, self._identify(), refused, plan.notices, plan.module)
+
+    def _not_fetched(self) -> list[Refused]:
+        return [
+            Refused(hit.site, Refusal.TOO_MANY_ARGUMENTS, detail)
+            for probe, detail in self.capture.refused
+            for hit in probe.hits
+        ]
+
     # Attaching
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
@@ -193,11 +208,7 @@ class BccBackend:
 
     def _attach(self, library: Library, pids: Sequence[int] | None) -> list[Refused]:
         capture = self.capture
-        refused = [
-            Refused(hit.site, Refusal.TOO_MANY_ARGUMENTS, detail)
-            for probe, detail in capture.refused
-            for hit in probe.hits
-        ]
+        refused = self._not_fetched()
         self._decide()
         processes = None if pids is None else self._follow(library, pids)
         self._lost = self._make(library, ARRAY, "lost", 4, 8, 1)
@@ -220,6 +231,8 @@ class BccBackend:
                 refused += [
                     Refused(hit.site, Refusal.REJECTED, str(error)) for probe in event.probes for hit in probe.hits
                 ]
+        # and here it was the other way round
+        self._hits_before = self._hits_so_far()
         return refused
 
     def _decide(self) -> None:
@@ -432,7 +445,11 @@ class BccBackend:
         return self._element(self._library, self._lost, 0)
 
     def hits(self) -> int | None:
-        """How often the probes were hit by the kernel's count; see groups."""
+        """How often the probes were hit by the kernel's count, while the programs were on them."""
+        before, after = self._hits_before, self._hits_after
+        return None if before is None or after is None else after - before
+
+    def _hits_so_far(self) -> int | None:
         names = {event.name for event in self.events}
         return groups.hits(self._host, self._tracefs, names, kernel=self._plan.kernel)
 
@@ -453,6 +470,8 @@ class BccBackend:
     def disable(self) -> None:
         """Take the programs off the probes; what they recorded can still be read."""
         if self._perf:
+            # the kernel takes the programs off first, then the probes, and counts meanwhile
+            self._hits_after = self._hits_so_far()
             with self._quick():
                 self._close_perf()
 
