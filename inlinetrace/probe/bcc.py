@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 _RING_BYTES = 64 << 20
 _LEAST_RING_BYTES, _MOST_RING_BYTES = 64 << 10, 1 << 30
 _SHARE_OF_MEMORY = 8
+_RECORDS_AT_LEAST = 4
 _RECORDS_PER_ROUND = 20_000
 _PROCESSES = 1 << 18
 _KEPT_THREADS = 100_000
@@ -252,7 +253,8 @@ class BccBackend:
 
     def _make_ring(self, library: Library) -> int:
         size = mmap.PAGESIZE
-        while size < self._ring_bytes():
+        # the longest record has to fit in any case, a few times
+        while size < max(self._ring_bytes(), _RECORDS_AT_LEAST * self.capture.size(LONG_TEXT)):
             size *= 2
         ring = self._make(library, RING, "hits", 0, 0, size)
         self._consumer = mmap.mmap(ring, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -399,8 +399,9 @@ class _SiteProgram:
         code, capture, at = self._code, self._capture, self._table.text(index)
         place = capture.text_offset + index * (8 + size)
         end = self._label("text")
-        code.constant(R1, -1)
-        code.store(R7, place, R1, 8)
+        # long texts lie farther from the start of the record than an instruction can say
+        code.address(R5, R7, place)
+        code.store_number(R5, 0, -1, 8)
         code.load(R4, R8, at + 2, 2)
         code.jump("==", R4, 0, end)
         self._address(at, end)
@@ -424,7 +425,8 @@ class _SiteProgram:
             code.constant(R2, 1)
             code.call(_COPY_USER)
         code.label(stored)
-        code.store(R7, place, R0, 8)
+        code.address(R5, R7, place)
+        code.store(R5, 0, R0, 8)
         if too_long is not None:
             fits = self._label("fits")
             code.jump("!=", R0, size, fits)
