@@ -150,6 +150,10 @@ def run(args: argparse.Namespace) -> int:
         require_uprobes(host)
     elif attaches:
         require_kprobes(host)
+    if attaches and args.backend == "bcc":
+        from inlinetrace.probe.bcc_library import open_library
+
+        open_library()
     condition = parse_condition(args.where) if args.where else None
     listed = open_listing(args, host)
     image = _code_image(listed)
