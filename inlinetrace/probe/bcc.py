@@ -22,6 +22,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import FormatError
@@ -416,7 +417,8 @@ class BccBackend:
             self.busy = decode_ring(
                 consumer, producer, mmap.PAGESIZE, self._layouts, self._processes, records, _RECORDS_PER_ROUND
             )
-        records.sort()
+        # the buffer has them in the order in which room was made for them, the time was taken just after that
+        records.sort(key=itemgetter(0))
         return records
 
     def totals(self) -> Totals | None:
