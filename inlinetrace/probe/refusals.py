@@ -81,8 +81,11 @@ class KernelRules:
 
     @cached_property
     def _traced_only(self) -> bool:
-        """Whether functions that cannot be traced are closed: not with CONFIG_KPROBE_EVENTS_ON_NOTRACE."""
-        if not len(self._text.ftrace):
+        """Whether functions that cannot be traced are closed: not with CONFIG_KPROBE_EVENTS_ON_NOTRACE.
+
+        Where the calls are listed beside of their functions (arm64) the kernel is left to say it.
+        """
+        if not self._x86 or not len(self._text.ftrace):
             return False
         # of a module nobody knows how its kernel was configured: hardly anybody opens them
         return self._image.module is not None or bool(self._image.program.symbols().named("__within_notrace_func"))

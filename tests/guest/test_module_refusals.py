@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from inlinetrace.target.host import Host
+from inlinetrace.target.modules import loaded_modules
 from tests.guest.host import from_host
 from tests.guest.state import TRACING, append
 from tests.guest.tracing import keep
@@ -51,11 +53,16 @@ def foretold(kernel: Kernel) -> dict[str, Any]:
 
 @contextmanager
 def modprobe(name: str) -> Iterator[None]:
+    """Load a module, and remove it with everything that came with it."""
+    before = set(loaded_modules(Host()))
     subprocess.run(["modprobe", name], check=True)
     try:
         yield
     finally:
         subprocess.run(["modprobe", "-r", name], check=True)
+        # what was loaded for an algorithm that the module asked for
+        for other in set(loaded_modules(Host())) - before:
+            subprocess.run(["rmmod", other], check=True)
 
 
 @pytest.mark.guest(timeout=600)

@@ -10,19 +10,22 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.cli.probe import _require_loaded, module_watch
+from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import MismatchError, NotFoundError
 from inlinetrace.probe import emit
 from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.events import Decoder
+from inlinetrace.probe.placement import KernelPlacement, settle
 from inlinetrace.probe.plan import Plan, Probe, Refusal, definition
 from inlinetrace.probe.target import plan_image
 from inlinetrace.sites.location import Location
+from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
 from inlinetrace.sites.nodes import Node, Op
 from inlinetrace.sites.reasons import Reason, Unavailable
 from inlinetrace.target import open_image
 from inlinetrace.target.image import Image
-from inlinetrace.target.loaded import LoadedModule
-from tests.target.machine import BUILD_ID, OTHER_BUILD_ID, Machine
+from inlinetrace.target.loaded import LoadedKernel, LoadedModule
+from tests.target.machine import BUILD_ID, LINKED_AT, OTHER_BUILD_ID, Machine, elf
 
 pytestmark = pytest.mark.compiled
 
@@ -173,6 +176,38 @@ def test_addresses_of_a_location_are_replaced_one_by_one() -> None:
     assert location.with_addresses(lambda address: nothing) is nothing
     plain = Location.register(3, size=8)
     assert plain.with_addresses(lambda address: nothing) is plain
+
+
+def test_per_cpu_variables_of_a_kernel_are_not_moved_and_not_read() -> None:
+    image = _image(elf(BUILD_ID))
+    image.loaded = LoadedKernel("_stext", LINKED_AT, LINKED_AT + 0x1200000)
+    placement = KernelPlacement(image)
+    offset, text, data = Node(Op.ADDRESS, 0x10), Node(Op.ADDRESS, LINKED_AT + 4), Node(Op.ADDRESS, 0x7000)
+
+    def settled(*nodes: Node) -> Location | Unavailable:
+        name = TypeName("long", 8, Encoding.SIGNED, True, 0)
+        site = Site("f", True, LINKED_AT, ".text", 0, None, None, "void", (Parameter("p", name, Location(nodes, 8)),))
+        return settle(site, placement).parameters[0].location
+
+    bias = image.load_bias
+    assert bias == 0x1200000
+    location = settled(offset)
+    assert isinstance(location, Location)
+    assert location.evaluate([], load_bias=bias) == (0x10).to_bytes(8, "little")
+    location = settled(text)
+    assert isinstance(location, Location)
+    assert location.evaluate([], load_bias=bias) == (LINKED_AT + 4 + bias).to_bytes(8, "little")
+    read = settled(offset, Node(Op.LOAD, 0, 8))
+    assert isinstance(read, Unavailable)
+    assert "per-CPU" in read.detail
+    nowhere = settled(data)
+    assert isinstance(nowhere, Unavailable)
+    assert nowhere.reason is Reason.UNDEFINED_SYMBOL
+
+
+def _image(data: bytes) -> Image:
+    file = ElfFile.from_bytes(data)
+    return Image("vmlinux", file, file, None, (), None)
 
 
 def _folder(path: Path) -> Path:
