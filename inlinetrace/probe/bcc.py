@@ -244,7 +244,7 @@ class BccBackend:
             self._counts = kernel_counts(capture, wanted.histogram, wanted.condition)
         filter_ = self._counts or kernel_filter(capture, wanted.condition)
         self.filtered = bool(filter_.condition)
-        self._table.values = dict(filter_.values)
+        self._table = Table(capture, filter_.values)
         self._condition = filter_.condition
 
     def _make(self, library: Library, kind: int, name: str, key: int, value: int, entries: int, flags: int = 0) -> int:

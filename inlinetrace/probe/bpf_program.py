@@ -13,7 +13,7 @@ processor: a record is filled where it lies in the ring buffer, and without one 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -104,12 +104,12 @@ class Table:
     """
 
     capture: Capture
-    values: dict[int, Sequence[Value]] = field(default_factory=dict)
+    values: Mapping[int, Sequence[Value]] = field(default_factory=dict)
+    value_count: int = field(init=False)
+    """How many values an entry has room for."""
 
-    @property
-    def value_count(self) -> int:
-        """How many values an entry has room for."""
-        return max((len(values) for values in self.values.values()), default=0)
+    def __post_init__(self) -> None:
+        self.value_count = max((len(values) for values in self.values.values()), default=0)
 
     def value(self, index: int) -> int:
         """Offset of a value in an entry."""
