@@ -167,8 +167,8 @@ class BtfSites:
 
     ``btf`` holds the LOC kinds, on its bases. ``surroundings`` knows sections and symbols (``ElfSurroundings``);
     without it there are no addresses, callers and out-of-line copies. ``image_base`` is the address that address
-    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``module`` goes into
-    every Site.
+    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``section_offsets``:
+    Site.address is the offset in the section, as it is for a relocatable file. ``module`` goes into every Site.
 
     Errors: NotFoundError for an object without location info.
     """
@@ -181,6 +181,7 @@ class BtfSites:
         surroundings: Surroundings | None = None,
         image_base: int | None = None,
         offset_base: OffsetBase | None = None,
+        section_offsets: bool = False,
         module: str | None = None,
     ) -> None:
         if btf.dialect is None:
@@ -189,6 +190,7 @@ class BtfSites:
         self.machine = machine
         self.module = module
         self._surroundings = surroundings
+        self._section_offsets = section_offsets
         self._sections: Mapping[str, SectionAddress] = surroundings.sections if surroundings is not None else {}
         if image_base is None and surroundings is not None:
             image_base = surroundings.image_base
@@ -273,7 +275,7 @@ class BtfSites:
             yield Site(
                 function=function.name,
                 inlined=True,
-                address=row.offset if address is None else address,
+                address=self._shown(row.offset if address is None else address, section_offset),
                 section=section,
                 section_offset=section_offset,
                 symbol=symbol[0] if symbol else None,
@@ -302,12 +304,13 @@ class BtfSites:
             parameters = tuple(Parameter(*parameter, unknown) for parameter in function.parameters)
             for copy in self._surroundings.copies(name):
                 where = self._sections.get(copy.section)
+                offset = None if where is None else copy.address - where.address
                 yield Site(
                     function=name,
                     inlined=False,
-                    address=copy.address,
+                    address=self._shown(copy.address, offset),
                     section=copy.section,
-                    section_offset=None if where is None else copy.address - where.address,
+                    section_offset=offset,
                     symbol=copy.symbol,
                     symbol_offset=0,
                     return_type=function.return_type,
@@ -317,6 +320,9 @@ class BtfSites:
                     module=self.module,
                     source="btf",
                 )
+
+    def _shown(self, address: int, section_offset: int | None) -> int:
+        return section_offset if self._section_offsets and section_offset is not None else address
 
     def _decide(self) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""

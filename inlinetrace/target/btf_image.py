@@ -122,7 +122,14 @@ def open_btf(
     if program is None:
         return BtfImage(path, BtfSites(btf, _this_machine(), offset_base=offset_base, module=module), has_symbols=False)
     elf = ElfFile.open(program)
-    reader = BtfSites(btf, elf.machine, surroundings=ElfSurroundings(elf), offset_base=offset_base, module=module)
+    reader = BtfSites(
+        btf,
+        elf.machine,
+        surroundings=ElfSurroundings(elf),
+        offset_base=offset_base,
+        section_offsets=elf.relocatable,
+        module=module,
+    )
     return BtfImage(path, reader, has_symbols=True, relocatable=elf.relocatable)
 
 
