@@ -144,13 +144,7 @@ cdef class Emitter:
         free(self.base_next)
 
     cdef int _check(self, int error) except -1:
-        if error == ERR_MEMORY:
-            raise MemoryError
-        if error:
-            info = (<Collector>self.graph.collectors[0]).main
-            raise FormatError("a name lies outside of its section or is impossibly long", path=info.path,
-                              section=".debug_str")
-        return 0
+        return self.graph._check(error)
 
     # Records
 

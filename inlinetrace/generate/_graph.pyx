@@ -145,6 +145,7 @@ cdef class Graph:
             k = (k + 1) & self.memo_mask
         text = c.text_of(word, &length, buffer)
         if text == NULL:
+            self.bad_name = word - 1
             return NONE
         number = self.stored_text(text, length) if word >= NAME_PACKED else names_intern(&self.names, text, length)
         if number == NONE:
@@ -442,7 +443,7 @@ cdef class Graph:
         if error:
             info = (<Collector>self.collectors[0]).main
             raise FormatError("a name lies outside of its section or is impossibly long", path=info.path,
-                              section=".debug_str")
+                              section=".debug_str", offset=self.bad_name)
         return 0
 
     @property
