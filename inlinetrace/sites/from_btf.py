@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
+_QUALIFIED_POINTER = re.compile(r"\* (const|volatile|restrict)\b(?: (?=\)))?")
 _PART = re.compile(r"\.(part|cold)\b")
 
 
@@ -382,7 +383,7 @@ class BtfSites:
             params.pop()
         return _Function(
             name,
-            self._declarators.text(prototype.return_type_id, ""),
+            _spelled(self._declarators.text(prototype.return_type_id, "")),
             tuple((param.name, self._type(param.type_id)) for param in params),
             variadic,
         )
@@ -396,7 +397,7 @@ class BtfSites:
             below = self.btf.skip(type_id)
             encoding, signed = _encoding(below)
             size = self.btf.size_of(type_id) if isinstance(below, (Int, Float, Enum, Ptr, Composite, Array)) else 0
-            text = self._declarators.text(type_id, "")
+            text = _spelled(self._declarators.text(type_id, ""))
             known = self._types[type_id] = TypeName(text, size, encoding, signed, type_id)
         return known
 
@@ -502,6 +503,11 @@ class BtfSites:
         little = self.btf.byte_order == "little"
         order = (first, second) if little else (second, first)
         return Location.registers(order, size=size, address_size=address_size, little_endian=little)
+
+
+def _spelled(text: str) -> str:
+    """A type in the words of a listing from DWARF: ``char *const``, where the C printer has ``char * const``."""
+    return _QUALIFIED_POINTER.sub(r"*\1", text).rstrip()
 
 
 def section_of(name: str) -> str:
