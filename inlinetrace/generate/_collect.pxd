@@ -193,7 +193,13 @@ cdef class Collector:
     cdef bint lacks_supplement
     cdef readonly uint64_t entries
 
+    cdef bint lazily             # entries are read one by one, as they are referred to
+    cdef Words pending           # offsets in the unit that wait to be read
+
     cdef int scan_unit(self) noexcept nogil
+    cdef int begin_unit(self) noexcept nogil
+    cdef int walk(self, uint64_t start) noexcept nogil
+    cdef int read_functions(self, const uint64_t* offsets, uint64_t count) noexcept nogil
     cdef int decode(self, Shape* shape, int64_t* v) noexcept nogil
     cdef int decode_slowly(self, Shape* shape, int64_t* v) noexcept nogil
     cdef uint32_t name_of(self, Value* value) noexcept nogil
