@@ -142,7 +142,14 @@ def open_btf(
     from inlinetrace.elf.file import ElfFile
 
     elf = ElfFile.open(program)
-    reader = BtfSites(btf, elf.machine, surroundings=ElfSurroundings(elf), offset_base=offset_base, module=module)
+    reader = BtfSites(
+        btf,
+        elf.machine,
+        surroundings=ElfSurroundings(elf),
+        offset_base=offset_base,
+        section_offsets=elf.relocatable,
+        module=module,
+    )
     kind = AddressKind.SECTION_OFFSET if elf.relocatable else AddressKind.LINK_TIME
     return BtfImage(path, reader, kind, program=elf)
 
