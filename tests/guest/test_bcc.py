@@ -18,9 +18,9 @@ import pytest
 
 from tests.guest.host import from_host
 from tests.guest.state import TRACING
-from tests.guest.tracing import VMLINUX, end, keep, tracing
 from tests.guest.test_probe_module import compare, installed, run_all
 from tests.guest.testmodule import NAME, InlineShapes
+from tests.guest.tracing import VMLINUX, end, keep, tracing
 from tests.kernels import Kernel
 
 __all__ = ["installed"]
