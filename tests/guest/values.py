@@ -68,7 +68,7 @@ def _files(directory: Path) -> Iterator[Call]:
     values = {"fd": file, "offset": 4096, "nbytes": 1 << 32, "flags": 2}
     yield Call("ksys_sync_file_range", "__x64_sys_sync_file_range", values)
     for count, position in ((100, 4000), (0, 1 << 40)):
-        # Not an empty text: kernels before 6.13 do not tell one of a process from memory that cannot be read.
+        # Not an empty text: kprobe events do not tell one of a process from memory that cannot be read.
         buffer = ctypes.create_string_buffer(b"what is there before", 100)
         of_buffer = {"buf": "what is there before", "count": count, "pos": position}
         call("pwrite64", file, buffer, count, position)
