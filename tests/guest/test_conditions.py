@@ -68,7 +68,7 @@ def test_with_nothing_to_write_to_a_trace_works(read_only_root: Sequence[str]) -
     assert_refused(done, 1, "/hits: Read-only file system")
 
 
-@pytest.mark.guest(memory=256, timeout=300)
+@pytest.mark.guest(memory=256, timeout=500)
 def test_with_little_memory_it_works_or_is_told() -> None:
     listed = run("inlinetrace", "list", "vfs_llseek")
     if listed.returncode == 0:
@@ -80,7 +80,7 @@ def test_with_little_memory_it_works_or_is_told() -> None:
     assert_refused(run("inlinetrace", "probe", "vfs_llseek"), 1, *words)
 
 
-@pytest.mark.guest(memory=256, timeout=300)
+@pytest.mark.guest(memory=256, timeout=500)
 def test_with_little_memory_a_module_is_traced(inline_shapes: InlineShapes) -> None:
     with tracing("take_u32", "--args", "-m", str(FILE)) as trace:
         inline_shapes.call("take_u32", 5)
