@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
     from inlinetrace.probe.backend import Backend
-    from inlinetrace.probe.bcc import BccBackend
+    from inlinetrace.probe.bcc import BccBackend, Wanted
     from inlinetrace.probe.events import Hit
     from inlinetrace.probe.fields import Reference
     from inlinetrace.probe.output import Output
@@ -150,6 +150,10 @@ def run(args: argparse.Namespace) -> int:
         require_uprobes(host)
     elif attaches:
         require_kprobes(host)
+    if attaches and args.backend == "bcc":
+        from inlinetrace.probe.bcc_library import open_library
+
+        open_library()
     condition = parse_condition(args.where) if args.where else None
     listed = open_listing(args, host)
     image = _code_image(listed)
@@ -159,6 +163,10 @@ def run(args: argparse.Namespace) -> int:
     plan = _plan(args, host, listed, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
+    if args.backend == "bcc" and args.dry_run:
+        from inlinetrace.probe.bcc import BccBackend
+
+        plan = BccBackend(host, plan, listed.machine, _wanted(args, plan, image, condition)).planned()
     if args.emit or args.dry_run:
         return _print(args, plan, listed, types)
     return _trace(args, host, plan, listed.machine, image, types, condition, arguments)
@@ -270,7 +278,8 @@ def _print(args: argparse.Namespace, plan: Plan, image: Image | BtfImage, types:
     elif args.emit == "bpftrace":
         lines = emit.bpftrace_program(plan, image.machine, types)
     else:
-        lines = emit.plan_json(plan) if args.json else emit.plan_text(plan)
+        fetches = args.backend == "tracefs"
+        lines = emit.plan_json(plan, fetches=fetches) if args.json else emit.plan_text(plan, fetches=fetches)
     with _output(args) as file:
         for line in lines:
             file.write(line + "\n")
@@ -329,7 +338,7 @@ def _trace(
     backend: Backend
     symbols, stacks = None, 0
     if args.backend == "bcc":
-        bcc, symbols = _bcc(args, host, plan, machine, image, condition, program, follow=arguments is not None)
+        bcc, symbols = _bcc(args, host, plan, machine, image, condition, program)
         backend, stacks = bcc, bcc.capture.stacks
     else:
         backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
@@ -390,6 +399,23 @@ def _tally(args: argparse.Namespace, plan: Plan, types: Types) -> Tally | None:
     return Tally(counts=args.count, histogram=None if counted is None else counted.label)
 
 
+def _wanted(args: argparse.Namespace, plan: Plan, image: Image | None, condition: Condition | None) -> Wanted:
+    """What is wanted of the bcc backend beside its records."""
+    from inlinetrace.probe.bcc import Wanted
+    from inlinetrace.probe.bpf_capture import MAXIMUM_FRAMES
+
+    counted = _histogram(args)
+    return Wanted(
+        frames=MAXIMUM_FRAMES if args.stack else 0,
+        # with a limit on the hits somebody has to look at each
+        counts=(args.count or counted is not None) and args.max_hits is None,
+        histogram=None if counted is None else counted.label,
+        condition=condition,
+        follow=args.program_arguments is not None,
+        fixed=not plan.kernel and image is not None and image.program.type == ET_EXEC,
+    )
+
+
 def _bcc(
     args: argparse.Namespace,
     host: Host,
@@ -398,28 +424,16 @@ def _bcc(
     image: Image | None,
     condition: Condition | None,
     program: int | None,
-    *,
-    follow: bool,
 ) -> tuple[BccBackend, Symbols | None]:
     """The bcc backend, and names for stacks if they are shown."""
-    from inlinetrace.probe.bcc import BccBackend, Wanted
+    from inlinetrace.probe.bcc import BccBackend
     from inlinetrace.probe.bcc_library import open_library
-    from inlinetrace.probe.bpf_capture import MAXIMUM_FRAMES
     from inlinetrace.probe.stacks import Symbols
 
     if args.stack and image is None:
         raise UsageError("--stack takes names of inlined functions from the kernel's file: add -k FILE or -m FILE")
     library = open_library()
-    counted = _histogram(args)
-    wanted = Wanted(
-        frames=MAXIMUM_FRAMES if args.stack else 0,
-        # with a limit on the hits somebody has to look at each
-        counts=(args.count or counted is not None) and args.max_hits is None,
-        histogram=None if counted is None else counted.label,
-        condition=condition,
-        follow=follow,
-        fixed=not plan.kernel and image is not None and image.program.type == ET_EXEC,
-    )
+    wanted = _wanted(args, plan, image, condition)
     backend = BccBackend(host, plan, machine, wanted, program=program, buffer_kb=args.buffer_size, library=library)
     return backend, Symbols(image, library, kernel=plan.kernel) if args.stack and image is not None else None
 

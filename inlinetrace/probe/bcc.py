@@ -22,6 +22,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import FormatError
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 _RING_BYTES = 64 << 20
 _LEAST_RING_BYTES, _MOST_RING_BYTES = 64 << 10, 1 << 30
 _SHARE_OF_MEMORY = 8
+_RECORDS_AT_LEAST = 4
 _RECORDS_PER_ROUND = 20_000
 _PROCESSES = 1 << 18
 _KEPT_THREADS = 100_000
@@ -142,6 +144,8 @@ class BccBackend:
         self._consumer: mmap.mmap | None = None
         self._producer: mmap.mmap | None = None
         self._lost = -1
+        self._hits_before: int | None = None
+        self._hits_after: int | None = None
         self._histograms = -1
         self._mask = _WHOLE
         self._notes: DispatchNotes | None = None
@@ -168,6 +172,19 @@ class BccBackend:
         """The events that are attached."""
         return [attached.event for attached in self._attached]
 
+    def planned(self) -> Plan:
+        """The plan with the events that would be attached, and what cannot be fetched; nothing is done."""
+        refused = [*self._plan.refused, *self._not_fetched()]
+        plan = self._plan
+        return Plan(plan.target, plan.kernel, self._identify(), refused, plan.notices, plan.module)
+
+    def _not_fetched(self) -> list[Refused]:
+        return [
+            Refused(hit.site, Refusal.TOO_MANY_ARGUMENTS, detail)
+            for probe, detail in self.capture.refused
+            for hit in probe.hits
+        ]
+
     # Attaching
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
@@ -193,11 +210,7 @@ class BccBackend:
 
     def _attach(self, library: Library, pids: Sequence[int] | None) -> list[Refused]:
         capture = self.capture
-        refused = [
-            Refused(hit.site, Refusal.TOO_MANY_ARGUMENTS, detail)
-            for probe, detail in capture.refused
-            for hit in probe.hits
-        ]
+        refused = self._not_fetched()
         self._decide()
         processes = None if pids is None else self._follow(library, pids)
         self._lost = self._make(library, ARRAY, "lost", 4, 8, 1)
@@ -220,6 +233,8 @@ class BccBackend:
                 refused += [
                     Refused(hit.site, Refusal.REJECTED, str(error)) for probe in event.probes for hit in probe.hits
                 ]
+        # and here it was the other way round
+        self._hits_before = self._hits_so_far()
         return refused
 
     def _decide(self) -> None:
@@ -229,7 +244,7 @@ class BccBackend:
             self._counts = kernel_counts(capture, wanted.histogram, wanted.condition)
         filter_ = self._counts or kernel_filter(capture, wanted.condition)
         self.filtered = bool(filter_.condition)
-        self._table.values = dict(filter_.values)
+        self._table = Table(capture, filter_.values)
         self._condition = filter_.condition
 
     def _make(self, library: Library, kind: int, name: str, key: int, value: int, entries: int, flags: int = 0) -> int:
@@ -239,7 +254,8 @@ class BccBackend:
 
     def _make_ring(self, library: Library) -> int:
         size = mmap.PAGESIZE
-        while size < self._ring_bytes():
+        # the longest record has to fit in any case, a few times
+        while size < max(self._ring_bytes(), _RECORDS_AT_LEAST * self.capture.size(LONG_TEXT)):
             size *= 2
         ring = self._make(library, RING, "hits", 0, 0, size)
         self._consumer = mmap.mmap(ring, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
@@ -401,7 +417,8 @@ class BccBackend:
             self.busy = decode_ring(
                 consumer, producer, mmap.PAGESIZE, self._layouts, self._processes, records, _RECORDS_PER_ROUND
             )
-        records.sort()
+        # the buffer has them in the order in which room was made for them, the time was taken just after that
+        records.sort(key=itemgetter(0))
         return records
 
     def totals(self) -> Totals | None:
@@ -432,7 +449,11 @@ class BccBackend:
         return self._element(self._library, self._lost, 0)
 
     def hits(self) -> int | None:
-        """How often the probes were hit by the kernel's count; see groups."""
+        """How often the probes were hit by the kernel's count, while the programs were on them."""
+        before, after = self._hits_before, self._hits_after
+        return None if before is None or after is None else after - before
+
+    def _hits_so_far(self) -> int | None:
         names = {event.name for event in self.events}
         return groups.hits(self._host, self._tracefs, names, kernel=self._plan.kernel)
 
@@ -453,6 +474,8 @@ class BccBackend:
     def disable(self) -> None:
         """Take the programs off the probes; what they recorded can still be read."""
         if self._perf:
+            # the kernel takes the programs off first, then the probes, and counts meanwhile
+            self._hits_after = self._hits_so_far()
             with self._quick():
                 self._close_perf()
 

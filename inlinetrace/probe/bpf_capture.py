@@ -169,8 +169,9 @@ class Capture:
     """What is fetched at all probes of a plan, and the one layout of its records.
 
     ``refused`` are probes at which it cannot be done, with the reason. ``read_sizes`` are the bytes kept for the first
-    read, the second, ..., what the largest of any site needs, and ``read_offsets`` where they are. ``frames`` is how
-    deep stacks are kept, 0 for none; there are ``stacks`` of them, the kernel's first if there are two.
+    read, the second, ..., what the largest of any site needs, and ``read_offsets`` where they are. ``texts`` is how
+    many texts there is room for. ``frames`` is how deep stacks are kept, 0 for none; there are ``stacks`` of them, the
+    kernel's first if there are two.
     """
 
     registers: tuple[str, ...]
@@ -180,6 +181,7 @@ class Capture:
     read_sizes: list[int]
     read_offsets: list[int]
     stack_offset: int
+    texts: int = 0
     frames: int = 0
     stacks: int = 0
 
@@ -207,7 +209,8 @@ class Capture:
         for size in sizes:
             offsets.append(offsets[-1] + (size + _WORD - 1) // _WORD * _WORD)
         stacks = 0 if not frames else 2 if plan.kernel else 1
-        result = cls(tuple(registers), known, entries, refused, sizes, offsets, offsets[-1], frames, stacks)
+        texts = max((len(entry.texts) for entry in entries), default=0)
+        result = cls(tuple(registers), known, entries, refused, sizes, offsets, offsets[-1], texts, frames, stacks)
         for entry in entries:
             entry.reads = [read._replace(base=result._slot(read.base)) for read in entry.reads]
             entry.texts = [read._replace(base=result._slot(read.base)) for read in entry.texts]
@@ -220,11 +223,6 @@ class Capture:
         if base == _FIXED:
             return ZERO // _WORD
         return (self.register_offset(base) if base >= 0 else self.read_offsets[-1 - base]) // _WORD
-
-    @property
-    def texts(self) -> int:
-        """How many texts a record has room for."""
-        return max((len(entry.texts) for entry in self.entries), default=0)
 
     def register_offset(self, index: int) -> int:
         """Where a register is in a record."""

@@ -13,7 +13,7 @@ processor: a record is filled where it lies in the ring buffer, and without one 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -104,12 +104,12 @@ class Table:
     """
 
     capture: Capture
-    values: dict[int, Sequence[Value]] = field(default_factory=dict)
+    values: Mapping[int, Sequence[Value]] = field(default_factory=dict)
+    value_count: int = field(init=False)
+    """How many values an entry has room for."""
 
-    @property
-    def value_count(self) -> int:
-        """How many values an entry has room for."""
-        return max((len(values) for values in self.values.values()), default=0)
+    def __post_init__(self) -> None:
+        self.value_count = max((len(values) for values in self.values.values()), default=0)
 
     def value(self, index: int) -> int:
         """Offset of a value in an entry."""
@@ -399,8 +399,9 @@ class _SiteProgram:
         code, capture, at = self._code, self._capture, self._table.text(index)
         place = capture.text_offset + index * (8 + size)
         end = self._label("text")
-        code.constant(R1, -1)
-        code.store(R7, place, R1, 8)
+        # long texts lie farther from the start of the record than an instruction can say
+        code.address(R5, R7, place)
+        code.store_number(R5, 0, -1, 8)
         code.load(R4, R8, at + 2, 2)
         code.jump("==", R4, 0, end)
         self._address(at, end)
@@ -424,7 +425,8 @@ class _SiteProgram:
             code.constant(R2, 1)
             code.call(_COPY_USER)
         code.label(stored)
-        code.store(R7, place, R0, 8)
+        code.address(R5, R7, place)
+        code.store(R5, 0, R0, 8)
         if too_long is not None:
             fits = self._label("fits")
             code.jump("!=", R0, size, fits)

@@ -59,7 +59,8 @@ def define(
 def problem(error: OSError) -> InlineTraceError:
     """What an error of tracefs means for the trace as a whole."""
     if error.errno in (errno.EPERM, errno.EACCES, errno.EROFS):
-        return NotPermittedError(f"tracing is not permitted here: {error.strerror} ({error.filename})")
+        where = f" ({error.filename})" if error.filename else ""
+        return NotPermittedError(f"tracing is not permitted here: {error.strerror}{where}")
     if error.errno in FULL:
         advice = "take a smaller --buffer-size, or fewer sites with --max-probes"
         return InlineTraceError(

@@ -11,6 +11,7 @@ process.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _NAMED = re.compile(r"(.*?)(?:\+0x([0-9a-f]+))?(?: \[(.*)\])?\Z", re.DOTALL)
 _KEPT = 100_000
+# A process may run another program, load and unload libraries, and leave its number to another one.
+_FORGET_AFTER = 5.0
 _KERNEL = -1
 
 
@@ -61,9 +64,14 @@ class Symbols:
         self._library = library
         self._kernel = kernel
         self._known: dict[tuple[int, int, int], Frame] = {}
+        self._since = time.monotonic()
 
     def stacks(self, hit: Hit, process: int | None) -> dict[str, list[Frame]]:
         """The stacks of a hit by ``kernel`` and ``user``, as far as there are any, innermost frame first."""
+        now = time.monotonic()
+        if len(self._known) >= _KEPT or now - self._since > _FORGET_AFTER:
+            self._known.clear()
+            self._since = now
         kernel, user = hit.stacks if len(hit.stacks) == 2 else ((), *hit.stacks)
         found = {}
         if self._kernel:
@@ -87,8 +95,6 @@ class Symbols:
         key = (_KERNEL if process is None else process, address, hit.load_bias)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
             known = self._known[key] = self._find(address, process, hit.load_bias)
         return known
 

@@ -15,7 +15,7 @@ class Listing:
     """The rows that were chosen: how many, how many of them inlined, and how to get at them.
 
     ``sites`` gives the Sites by address; ``inside`` says how many sites are inside of the chosen functions, and of how
-    many functions they are.
+    many functions they are; none where finding that out would cost more than the listing.
     """
 
     __slots__ = ("count", "inlined", "inside", "sites")

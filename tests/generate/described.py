@@ -96,5 +96,5 @@ class _Reader:
             elif kind == "FWD":
                 return f"{before}{entry['fwd_kind']} {name}"
             else:
-                return before + name
+                return f"{before}{name}"
         return f"{before}void"

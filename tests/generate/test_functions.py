@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from typing import Any
 
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.reader import Btf
+from inlinetrace.btf.validate import validate
+from inlinetrace.dwarf.info import DebugInfo
+from inlinetrace.elf.file import ElfFile
+from inlinetrace.generate._emit import Emitter
+from inlinetrace.generate._graph import Graph
 from inlinetrace.generate.features import Features
-from tests.dwarf.writer import Address, Die, Expression, Ranges, Unit, die
+from inlinetrace.generate.types import Types, functions_onto_base
+from tests.dwarf.writer import Address, Die, Expression, Ranges, Unit, die, make_program, write
 from tests.elf.elfwriter import Sec, Sym
 from tests.generate.writing import CHAR, INT, btf, read, text, unit
 
@@ -247,3 +254,52 @@ def test_global_variables() -> None:
         "[3] DATASEC '.data' size=8 vlen=1",
         "type_id=2 offset=4 size=4",
     ]
+
+
+# On top of a base alone
+
+
+def onto(base: Btf, units: list[Unit], *labels: str) -> tuple[Btf, list[int]]:
+    """The object that functions_onto_base makes for the entries with these labels, and their FUNCs."""
+    written = write(units)
+    debug = DebugInfo(ElfFile.from_bytes(make_program(written)))
+    result = functions_onto_base(debug, array("Q", [written[label] for label in labels]), base)
+    types = Types(Emitter(Graph()), "little", result.types, result.strings)
+    made = Btf(types.encode(), base)
+    assert validate(made, strict=True) == []
+    assert (made.start_id, made.end_id) == (result.first_id, result.next_id)
+    return made, list(result.func_ids)
+
+
+def holder(*members: Die) -> tuple[Die, Die]:
+    struct = die("structure_type", *members, name="holder", byte_size=8, label="holder")
+    return struct, die("pointer_type", type="holder", label="p")
+
+
+def test_functions_onto_a_base() -> None:
+    x = die("member", name="x", type="int", data_member_location=0)
+    base = btf(unit(INT, *holder(x), function("known", parameter("a", "p"))), symbols=[symbol("known")])
+    local = die("structure_type", name="local", byte_size=4, label="local")
+    variable = die("variable", name="v", type="local")
+    program = unit(
+        INT,
+        *holder(x),
+        function("known", parameter("a", "p")),
+        function("fresh", parameter("a", "p"), parameter("b"), variable, at=None, inline=1),
+        local,
+    )
+    made, ids = onto(base, [program], "known", "fresh")
+    assert [base.name(ids[0]), made.name(ids[1])] == ["known", "fresh"]
+    # the type of the variable is of no interest
+    assert [Kind(made.kind(id_)).name for id_ in range(made.start_id, made.end_id)] == ["FUNC_PROTO", "FUNC"]
+    assert prototype(made, ids[1]) == "void(* a, int b)"
+
+
+def test_units_with_names_that_the_base_does_not_settle_are_read_whole() -> None:
+    x = die("member", name="x", type="int", data_member_location=0)
+    base = btf(unit(INT, *holder(x)))
+    other = die("structure_type", x, name="unknown", byte_size=4, label="unknown")
+    program = unit(INT, other, function("f", parameter("a", "unknown"), at=None, inline=1))
+    made, ids = onto(base, [program], "f")
+    assert [made.name(id_) for id_ in range(made.start_id, made.end_id)] == ["", "unknown", "f"]
+    assert made.name(ids[0]) == "f"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from array import array
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,12 @@ import pytest
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import validate
-from inlinetrace.dwarf.info import DebugInfo
+from inlinetrace.dwarf.info import KEY_SHIFT, DebugInfo
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import UnsupportedError
 from inlinetrace.generate.features import Features
-from inlinetrace.generate.types import types_from_dwarf
-from tests.generate.graphs import differences
+from inlinetrace.generate.types import Types, functions_onto_base, types_from_dwarf
+from tests.generate.graphs import colour, differences
 
 pytestmark = pytest.mark.compiled
 
@@ -145,6 +146,25 @@ def test_against_a_base(tmp_path: Path) -> None:
     third = tmp_path / "third.o"
     run("gcc", "-O2", "-g", "-c", SOURCES[2], "-o", third)
     assert_equal(ours(third, base=base), pahole(third, base_file))
+
+
+@pytest.mark.parametrize("command", ["gcc -O2", "gcc -O2 -flto", "clang-19 -O2", "gcc -O2 -fdebug-types-section"])
+def test_functions_onto_a_base_are_those_of_the_whole(command: str, tmp_path: Path) -> None:
+    debug = DebugInfo(ElfFile.open(compiled(tmp_path, *command.split())))
+    origins = array("Q")
+    for number, records in enumerate(debug.records):
+        origins.extend(number << KEY_SHIFT | records.site(id_).origin for id_ in records.all_sites())
+    types = types_from_dwarf(debug)
+    base = Btf(types.encode())
+    whole = types.inline_object(origins)
+    alone = functions_onto_base(debug, origins, base)
+    objects = []
+    for made in (whole, alone):
+        part = Types(types.emitter, types.byte_order, made.types, made.strings)
+        objects.append(Btf(part.encode(), base))
+    left, right = colour(*objects)
+    assert [left.colours[id_] for id_ in whole.func_ids] == [right.colours[id_] for id_ in alone.func_ids]
+    assert any(whole.func_ids)
 
 
 def test_annotations_of_clang(tmp_path: Path) -> None:

@@ -34,7 +34,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seconds", type=float, default=86_400, metavar="S", help="stop a compiler after so long")
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (%(default)s)")
     p.add_argument("--json", type=Path, metavar="FILE", help="write every wrong parameter as a line of JSON")
-    p.add_argument("--live", action="store_true", help="trace each program through uprobes too, and compare (root)")
+    p.add_argument(
+        "--live",
+        nargs="?",
+        const="tracefs",
+        choices=("tracefs", "bcc"),
+        help="trace each program through uprobes too, with this backend (tracefs), and compare (root)",
+    )
     p.add_argument("--explain", action="store_true", help="show the wrong values of --seed with DWARF and code")
     p.add_argument("--reader", choices=("ours", "plain"), default="ours", help="whose values --explain shows")
     p.add_argument("--keep", type=Path, metavar="DIR", help="with --explain: leave sources and program there")

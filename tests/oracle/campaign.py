@@ -76,11 +76,11 @@ class Result:
 
 
 def measure(
-    seed: int, configurations: Sequence[Configuration], invocations: int = INVOCATIONS, live: bool = False
+    seed: int, configurations: Sequence[Configuration], invocations: int = INVOCATIONS, live: str | None = None
 ) -> Result:
     """Run one program (two of them if some configurations have LTO and others not) in every configuration.
 
-    ``live`` traces each once more through uprobes, as the reader "live"; see tests.oracle.live.
+    ``live`` names the backend that traces each once more through uprobes, as the reader "live"; see tests.oracle.live.
     """
     result = Result()
     for lto in (False, True):
@@ -91,7 +91,7 @@ def measure(
                     try:
                         binary = shop.build(configuration)
                         run = shop.run(binary, READERS)
-                        again = _trace(shop, binary) if live else None
+                        again = _trace(shop, binary, live) if live else None
                     except Discarded:
                         result.problems[f"{configuration.toolchain.name}: discarded, results differ"] += 1
                         continue
@@ -114,10 +114,10 @@ def measure(
     return result
 
 
-def _trace(shop: Workshop, binary: Path) -> Run:
+def _trace(shop: Workshop, binary: Path, backend: str) -> Run:
     from tests.oracle import live
 
-    return live.trace(shop, binary)
+    return live.trace(shop, binary, backend)
 
 
 def matrix(
@@ -144,7 +144,7 @@ def campaign(
     deadline: float,
     jobs: int,
     invocations: int = INVOCATIONS,
-    live: bool = False,
+    live: str | None = None,
 ) -> Iterator[Result]:
     """Results of programs with consecutive seeds until enough values were shown without doubt, or out of time.
 

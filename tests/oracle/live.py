@@ -12,11 +12,14 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
+from inlinetrace.elf.constants import ET_EXEC
+from inlinetrace.probe.backend import Backend
+from inlinetrace.probe.bcc import BccBackend, Wanted
 from inlinetrace.probe.child import Child
 from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.events import Decoder
 from inlinetrace.probe.events import Hit as ProbeHit
-from inlinetrace.probe.plan import Refusal
+from inlinetrace.probe.plan import Plan, Refusal
 from inlinetrace.probe.session import Limits, Session
 from inlinetrace.probe.target import plan_image
 from inlinetrace.probe.tracefs import TracefsBackend
@@ -25,6 +28,7 @@ from inlinetrace.sites.model import Site
 from inlinetrace.sites.reasons import Mark, Unavailable
 from inlinetrace.target import open_image
 from inlinetrace.target.host import Host
+from inlinetrace.target.image import Image
 from tests.oracle import product
 from tests.oracle.c_types import CType, Kind
 from tests.oracle.emit import EXIT_MISMATCH
@@ -39,13 +43,16 @@ _ANCHOR = "oracle_anchor"
 _STACK = (0x7F0000000000, 1 << 47)
 
 
-def trace(shop: Workshop, binary: Path) -> Run:
-    """Trace one execution. Raises Discarded as Workshop.run does, TraceError if the trace is not whole."""
+def trace(shop: Workshop, binary: Path, backend: str = "tracefs") -> Run:
+    """Trace one execution with one of the backends.
+
+    Raises Discarded as Workshop.run does, TraceError if the trace is not whole.
+    """
     image = open_image(str(binary))
     types = DwarfTypes(image.dwarf.dies, image.debug.machine)
     sites = [site for site in image.sites() if Mark.TRANSPARENT not in site.marks]
     anchor = Site(_ANCHOR, False, symbol(binary, _ANCHOR), ".text", None, _ANCHOR, 0, "void", ())
-    plan = plan_image(image, [*sites, anchor], types, everything=True, doubtful=True)
+    plan = plan_image(image, [*sites, anchor], types, everything=True, doubtful=True, guarded=backend == "tracefs")
     # a site on an instruction that the kernel cannot step over has no hits: its calls count as missing
     expected = (Refusal.DUPLICATE, Refusal.INSTRUCTION)
     unexpected = [refused for refused in plan.refused if refused.refusal not in expected]
@@ -57,11 +64,10 @@ def trace(shop: Workshop, binary: Path) -> Run:
     host = Host()
     descriptor = os.open(binary, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        backend = TracefsBackend(host, plan, program=descriptor)
         session = Session(
             host,
             plan,
-            backend,
+            _backend(backend, host, plan, image, descriptor),
             Decoder(plan, types),
             lambda hit, process: reader.take(hit),
             lambda: None,
@@ -81,6 +87,13 @@ def trace(shop: Workshop, binary: Path) -> Run:
     run.stops = outcome.records
     run.events = list(read_log(log.read_bytes(), shop.program))
     return run
+
+
+def _backend(name: str, host: Host, plan: Plan, image: Image, program: int) -> Backend:
+    if name == "tracefs":
+        return TracefsBackend(host, plan, program=program)
+    wanted = Wanted(follow=True, fixed=image.program.type == ET_EXEC)
+    return BccBackend(host, plan, image.debug.machine, wanted, program=program)
 
 
 class _Reader:

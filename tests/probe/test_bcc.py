@@ -12,6 +12,7 @@ import pytest
 
 from inlinetrace.elf.machine import X86_64
 from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.probe import emit
 from inlinetrace.probe.bcc import BccBackend, Wanted
 from inlinetrace.probe.bcc_library import ARRAY, HASH, KPROBE_PROGRAM, RING, SLEEPABLE, TRACEPOINT_PROGRAM
 from inlinetrace.probe.fetch import Argument
@@ -244,4 +245,37 @@ def test_hits_are_passed_on_if_the_kernel_cannot_count_them(host: FakeTracefs) -
     assert one.attach() == []
     assert one.totals() is None
     assert (RING, "hits") in library.made
+    assert one.detach() == []
+
+
+def test_hits_are_counted_while_the_programs_are_on_the_probes(host: FakeTracefs) -> None:
+    one, _ = backend(host, plan(0x1000))
+    profile = Path(host.path(f"{TRACEFS}/uprobe_profile"))
+
+    def count(hits: int) -> None:
+        profile.write_text(f"  /bin/x {' ' * 20} sites0_{os.getpid()} {hits}\n  /bin/x another {hits}\n")
+
+    count(100)
+    assert one.attach() == []
+    count(150)
+    assert one.hits() is None
+    one.disable()
+    # the kernel takes the probes off after the programs
+    count(170)
+    assert one.hits() == 50
+    assert one.detach() == []
+
+
+def test_the_plan_is_printed_as_it_is_attached(host: FakeTracefs) -> None:
+    one, library = backend(host, plan(0x1010, 0x2010))
+    planned = one.planned()
+    assert [[probe.number for probe in event.probes] for event in planned.events] == [[0], [1]]
+    assert list(emit.plan_text(planned, fetches=False))[:2] == [
+        "event sites0: 1 probes",
+        "  p:inlinetrace/sites0 /bin/x:0x10 k=\\0:u32",
+    ]
+    assert library.made == []
+    assert one.attach() == []
+    lines = host.read_text(f"{TRACEFS}/uprobe_events").splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines] == ["/bin/x:0x10 k=\\0:u32", "/bin/x:0x1010 k=\\1:u32"]
     assert one.detach() == []

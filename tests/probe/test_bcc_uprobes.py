@@ -357,11 +357,13 @@ def test_a_thousand_sites_are_one_event_and_go_within_a_second(
     assert plan.sites >= 1000
     alike = max(Counter(probe.address & 0xFFF for probe in plan.probes).values())
     assert alike > 1
-    taken = []
+    attached, taken = [], []
     decoder = Decoder(plan, types)
     for _ in range(3):
         backend = BccBackend(Host(), plan, image.debug.machine, Wanted(fixed=kind == "fixed"), library=library)
+        begin = time.monotonic()
         assert backend.attach() == []
+        attached.append(time.monotonic() - begin)
         assert len(backend.events) == (alike if kind == "unknown" else 1)
         subprocess.run([many], check=True, stdout=subprocess.DEVNULL)
         begin = time.monotonic()
@@ -374,9 +376,10 @@ def test_a_thousand_sites_are_one_event_and_go_within_a_second(
         taken[-1] += time.monotonic() - begin
         assert {hit.site.address for hit in hits} == {probe.address for probe in plan.probes}
         assert len({hit.load_bias for hit in hits}) == 1
-    print(f"{kind}: {min(taken):.3f} s")
+    print(f"{kind}: attach {min(attached):.3f} s, detach {min(taken):.3f} s")
     # Each event takes some grace periods of the kernel. The machine has other work: the best of several tries counts.
     assert kind == "unknown" or min(taken) <= 1.0
+    assert min(attached) <= 2.0
 
 
 def test_a_burst_into_a_small_buffer_is_seen_or_counted_as_lost(compiler: Compiler) -> None:

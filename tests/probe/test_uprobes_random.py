@@ -21,11 +21,11 @@ SEEDS = range(1, 5)
 KINDS = ("inlined", "out of line")
 
 
-@pytest.fixture(scope="module")
-def sample() -> Result:
+@pytest.fixture(scope="module", params=["tracefs", "bcc"])
+def sample(request: pytest.FixtureRequest) -> Result:
     total = Result()
     for seed in SEEDS:
-        total.add(measure(seed, matrix(toolchain("gcc"), dwarf=[5], lto=[False]), live=True))
+        total.add(measure(seed, matrix(toolchain("gcc"), dwarf=[5], lto=[False]), live=request.param))
     return total
 
 
@@ -47,11 +47,12 @@ def test_live_traces_show_what_ptrace_shows(sample: Result, tracefs: str) -> Non
 
 @pytest.mark.compiled
 @pytest.mark.uprobes
-def test_of_clang_too(tracefs: str) -> None:
+@pytest.mark.parametrize("backend", ["tracefs", "bcc"])
+def test_of_clang_too(backend: str, tracefs: str) -> None:
     total = Result()
     # of seed 1 a site is at an instruction that the kernel cannot step over
     for seed in SEEDS[1:3]:
-        total.add(measure(seed, matrix(toolchain("clang-16"), ["-O2"], dwarf=[5], lto=[False]), live=True))
+        total.add(measure(seed, matrix(toolchain("clang-16"), ["-O2"], dwarf=[5], lto=[False]), live=backend))
     assert total.problems == {}
     assert total.tally("live").values == total.tally("ours").values
     assert total.tally("live").wrong == total.tally("ours").wrong
