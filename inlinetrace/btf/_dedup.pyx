@@ -166,6 +166,26 @@ cdef uint64_t graph_key(const Dedup* d, uint32_t type_id, uint32_t kind) noexcep
     return short_key(d, TYPEDEF_NAME, word[0], word[1]) if kind == 8 else shape_key(d, type_id)
 
 
+cdef int check_ids(Dedup* d, uint32_t type_id) noexcept nogil:
+    """The ids that a type of the base refers to; those of the own types have been checked with their names."""
+    cdef Fields f
+    cdef uint32_t i
+    cdef const uint32_t* record = d.words + d.at[type_id]
+    cdef const uint32_t* element
+    fields_of(d, type_id, False, &f)
+    if f.third_is_id and record[2] >= d.end_id:
+        return fail(d, NO_TYPE, type_id, record[2])
+    if f.first_id >= 0:
+        element = record + 3 + f.fixed
+        for i in range(f.count):
+            if element[f.first_id] >= d.end_id:
+                return fail(d, NO_TYPE, type_id, element[f.first_id])
+            if f.second_id >= 0 and element[f.second_id] >= d.end_id:
+                return fail(d, NO_TYPE, type_id, element[f.second_id])
+            element += f.element
+    return 0
+
+
 cdef int offer_base(Dedup* d) noexcept nogil:
     """The base's types stay what they are, and are candidates."""
     cdef uint32_t type_id, kind
@@ -173,6 +193,9 @@ cdef int offer_base(Dedup* d) noexcept nogil:
     for type_id in range(1, d.start_id):
         d.map[type_id] = type_id
         kind = kind_at(d, type_id)
+        # kinds beyond are compared as bytes, whatever their records look like
+        if kind < 20 and check_ids(d, type_id) < 0:
+            return -1
         if kind < 32 and (<uint32_t>1 << kind) & KEPT:
             continue
         if kind == 6 or kind == 19:

@@ -15,7 +15,6 @@ import sys
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
-from inlinetrace.btf.save import save
 from inlinetrace.errors import UsageError
 
 HELP = "single steps of making BTF: dedup"
@@ -78,6 +77,21 @@ def _input(args: argparse.Namespace) -> Btf:
     return btf
 
 
+def _write(path: str, data: bytes) -> None:
+    """Write a file that appears whole or not at all; links and what is no regular file stay what they are."""
+    from inlinetrace.generate.output import Output, write_error
+
+    try:
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            with open(path, "wb") as file:
+                file.write(data)
+            return
+    except OSError as error:
+        raise write_error(error, path) from error
+    with Output(os.path.realpath(path)) as output:
+        output.write(data)
+
+
 def _is_same_file(first: str, second: str) -> bool:
     try:
         return os.path.samefile(first, second)
@@ -90,7 +104,7 @@ def _dedup(args: argparse.Namespace) -> int:
 
     btf = _input(args)
     result = dedup(btf, rules=Rules(args.rules))
-    save(args.output, result.data)
+    _write(args.output, result.data)
     print(
         f"inlinetrace: {args.file}: {btf.end_id - btf.start_id} types, {result.kept} stay; "
         f"{len(btf.data)} bytes, {len(result.data)} after",

@@ -33,7 +33,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--loaded",
         action="store_true",
-        help="the file of -k or -m is what runs now: show run-time addresses (its build id must be the running one's)",
+        help="the file of -k or -m is what runs now: show run-time addresses (its build id must be the running one's); "
+        "with --btf alone: it was made for what runs now",
     )
     group.add_argument(
         "--debug-root",
@@ -86,24 +87,17 @@ def open_listing(args: argparse.Namespace, host: Host | None = None) -> Image | 
         raise UsageError("-B and --offset-base go with --btf or --source btf")
     image: BtfImage | None = None
     if args.btf or (from_btf and path):
-        image = _open_btf(args, path)
+        image = _open_btf(args, path, host)
     elif path is None and args.source != "dwarf":
         image = _open_running_btf(args, host)
     if image is None:
         try:
             return open_input(args, host)
         except NotFoundError:
-            # no DWARF: location info in the file itself will do
-            if args.source == "dwarf" or path is None or not os.path.isfile(path):
+            # no DWARF: location info in the file itself will do, or what was made of it before
+            image = None if args.source == "dwarf" else _open_kept(args, path, host)
+            if image is None:
                 raise
-            from inlinetrace.target.btf_image import has_location_info
-
-            if not has_location_info(path):
-                kept = _kept_location_info(path)
-                if kept is None:
-                    raise
-                args.btf, args.base_btf = kept
-        image = _open_btf(args, path)
     for warning in image.warnings():
         print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
     return image
@@ -126,9 +120,15 @@ def _offset_base(args: argparse.Namespace) -> OffsetBase | None:
     return OffsetBase(args.offset_base) if args.offset_base else None
 
 
-def _open_btf(args: argparse.Namespace, path: str | None) -> BtfImage:
+def _open_btf(args: argparse.Namespace, path: str | None, host: Host | None) -> BtfImage:
     from inlinetrace.target.btf_image import open_btf
 
+    if args.loaded and path is None:
+        from inlinetrace.target.host import Host
+        from inlinetrace.target.running_btf import open_running_btf
+
+        made = args.btf, args.base_btf
+        return open_running_btf(host or Host(), args.module, made=made, offset_base=_offset_base(args))
     module = None
     if args.module:
         from inlinetrace.target.modules import module_name
@@ -154,14 +154,30 @@ def _open_running_btf(args: argparse.Namespace, host: Host | None) -> BtfImage |
         return None
 
 
-def _kept_location_info(path: str) -> tuple[str, list[str]] | None:
-    """Location info that ``generate`` has made of this build, and its bases; None if there is none."""
+def _open_kept(args: argparse.Namespace, path: str | None, host: Host | None) -> BtfImage | None:
+    """Location info in the file itself, or what ``generate`` has made of this build; None if there is neither."""
     from inlinetrace.elf.file import ElfFile
+    from inlinetrace.target.btf_image import has_location_info
     from inlinetrace.target.cache import Cache
     from inlinetrace.target.host import Host
 
-    build_id = ElfFile.open(path).build_id
-    return None if build_id is None else Cache(Host(), build_id).location_info()
+    host = host or Host()
+    if path is None:
+        from inlinetrace.target.running_btf import kept_location_info, open_running_btf
+
+        made = kept_location_info(host, args.module)
+        if made is None:
+            return None
+        return open_running_btf(host, args.module, made=made, offset_base=_offset_base(args))
+    if not os.path.isfile(path):
+        return None
+    if not has_location_info(path):
+        build_id = ElfFile.open(path).build_id
+        kept = None if build_id is None else Cache(host, build_id).location_info()
+        if kept is None:
+            return None
+        args.btf, args.base_btf = kept
+    return _open_btf(args, path, host)
 
 
 def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:

@@ -113,7 +113,10 @@ def run(args: argparse.Namespace) -> int:
         raise NotFoundError("; ".join(missing))
     if not listing.count and not args.inside:
         names = ", ".join(patterns)
-        raise NotFoundError(f"{names}: declared here, but neither inlined nor out of line", path=image.path)
+        nowhere = "neither inlined nor out of line"
+        if not image.has_symbols:
+            nowhere = "not inlined anywhere (without a symbol table, -k, -m or -x, copies out of line are not known)"
+        raise NotFoundError(f"{names}: declared here, but {nowhere}", path=image.path)
     return 0
 
 

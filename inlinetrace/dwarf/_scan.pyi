@@ -15,3 +15,6 @@ class Chunk:
     def functions_found(self) -> int: ...
 
 def scan(info: Info, first: int, last: int) -> Chunk: ...
+
+def give_back() -> None:
+    """Return freed memory to the system, which the C library would keep for later."""

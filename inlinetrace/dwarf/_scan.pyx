@@ -493,6 +493,25 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     return 0
 
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    #define inlinetrace_trim() malloc_trim(0)
+    #else
+    #define inlinetrace_trim() ((void)0)
+    #endif
+    """
+    void inlinetrace_trim() nogil
+
+
+def give_back():
+    """Return freed memory to the system, which the C library would keep for later."""
+    with nogil:
+        inlinetrace_trim()
+
+
 def scan(Info info, Py_ssize_t first, Py_ssize_t last):
     """Scan the units ``first`` up to, not including, ``last`` without the GIL; return a Chunk.
 

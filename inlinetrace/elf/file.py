@@ -119,6 +119,11 @@ class ElfFile:
         """The whole file, after decompression."""
         return self._data
 
+    def forget_pages(self) -> None:
+        """Let go of the pages of the file that are in memory; they come back when they are read again."""
+        if isinstance(self._data.obj, mmap.mmap):
+            self._data.obj.madvise(mmap.MADV_DONTNEED)
+
     @property
     def file_size(self) -> int:
         """Size in bytes, after decompression."""

@@ -39,7 +39,7 @@ cdef enum:
 cdef uint64_t OFFSET_MASK = (1ULL << 44) - 1
 
 
-class ForeignReference(Exception):
+class ForeignReferenceError(Exception):
     """A unit refers to entries of another unit: the units have to be read together (``joint``)."""
 
 
@@ -99,6 +99,8 @@ cdef class Collector:
         free(self.levels.v)
         free(self.stack.v)
         free(self.scratch.v)
+        free(self.pending.v)
+        memset(&self.pending, 0, sizeof(self.pending))
         self.records = NULL
         self.items = NULL
         self.functions = NULL
@@ -137,7 +139,7 @@ cdef class Collector:
         """Read the units ``first`` up to, not including, ``last`` of an Info, without the GIL.
 
         Units of an ``excluded`` language (DW_LANG number) are left out. In joint mode ``finish_joint`` ends the work.
-        Raises FormatError with section and offset, UnsupportedError, and ForeignReference (not in joint mode).
+        Raises FormatError with section and offset, UnsupportedError, and ForeignReferenceError (not in joint mode).
         """
         cdef Info info = self.infos[info_number]
         cdef Py_ssize_t i
@@ -180,6 +182,50 @@ cdef class Collector:
             error = finish(self)
         return error
 
+    def collect_functions(self, uint32_t info_number, const uint64_t[::1] offsets):
+        """Read the functions at the ``offsets`` of an Info, ascending, and the types of their parameters, nothing else.
+
+        Named structs and unions are not looked into: they are declarations then. Errors as of ``collect``.
+        """
+        cdef Info info = self.infos[info_number]
+        cdef Py_ssize_t i = 0, first, unit
+        cdef int error = 0
+        if self.joint:
+            raise RuntimeError("joint units are read whole")
+        self._enter(info, info_number)
+        self.lazily = True
+        try:
+            while i < offsets.shape[0] and not error:
+                unit = info.unit_index(offsets[i])
+                first = i
+                i += 1
+                if unit < 0:
+                    continue
+                while i < offsets.shape[0] and offsets[i] < info.headers[unit].end and offsets[i] >= offsets[i - 1]:
+                    i += 1
+                with nogil:
+                    self.unit = &self.info.headers[unit]
+                    self.unit_number = <uint32_t>unit
+                    self.unit_key = (<uint64_t>self.info_number << KEY_SHIFT) + self.unit.offset
+                    error = self.begin_unit()
+                    if not error:
+                        error = self.read_functions(&offsets[first], i - first)
+                    if not error:
+                        error = finish(self)
+        finally:
+            self.lazily = False
+        if error:
+            self._raise(error)
+
+    def forget_units(self, units):
+        """Drop what was kept of these units, given as (Info, unit)."""
+        cdef uint64_t i, kept = 0
+        for i in range(self.slice_count):
+            if (self.slices[i].info, self.slices[i].unit) not in units:
+                self.slices[kept] = self.slices[i]
+                kept += 1
+        self.slice_count = kept
+
     def finish_joint(self):
         """Make the nodes of all units that were read in joint mode, as one."""
         cdef int error
@@ -196,7 +242,7 @@ cdef class Collector:
         if error == ERR_MEMORY:
             raise MemoryError
         if error == ERR_FOREIGN:
-            raise ForeignReference
+            raise ForeignReferenceError
         section = info.section
         if self.error_in_abbrev:
             section = ".debug_abbrev.dwo" if info.is_dwo else ".debug_abbrev"
@@ -304,14 +350,8 @@ cdef class Collector:
 
     # Where entries are
 
-    cdef int64_t index_of(self, uint64_t key) noexcept nogil:
-        """What set_index said of the entry ``key`` (of this unit, if not joint); the caller checks that it is right."""
+    cdef int64_t joint_index_of(self, uint64_t key) noexcept nogil:
         cdef uint64_t k
-        if not self.joint:
-            k = key - self.unit_key
-            if k >= self.unit.end - self.unit.offset:
-                return -1
-            return self.map[k]
         k = (key * 0x9e3779b97f4a7c15ULL >> 20) & self.key_mask
         while self.keys[k]:
             if self.keys[k] == key + 1:
@@ -380,20 +420,9 @@ cdef class Collector:
         if self.joint:
             index = self.new_record(key)
             return <uint32_t>UNRESOLVED if index < 0 else <uint32_t>index | <uint32_t>REF_RECORD
+        if self.lazily and push(&self.pending, <uint32_t>(key - self.unit_key)):
+            return <uint32_t>UNRESOLVED
         return <uint32_t>(key - self.unit_key)
-
-    cdef int64_t record_of(self, uint32_t reference) noexcept nogil:
-        """Index of the record that a reference means, -1 if there is none."""
-        cdef int64_t index
-        if reference & <uint32_t>REF_RECORD:
-            index = reference & 0x7fffffff
-            return index if <uint64_t>index < self.record_count and self.records[index].kind != R_UNDEFINED else -1
-        if reference >= self.unit.end - self.unit.offset:
-            return -1
-        index = self.map[reference]
-        if <uint64_t>index < self.record_count and self.records[index].key == self.unit_key + reference:
-            return index
-        return -1
 
     cdef Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil:
         """A new item at the end of an owner's chain; NULL without memory. Chains are of indexes + 1."""
@@ -574,20 +603,43 @@ cdef class Collector:
 
     cdef int scan_unit(self) noexcept nogil:
         """Turn the entries of the unit into records, items, functions, variables and annotations."""
-        cdef Cursor* c = &self.cursor
-        cdef UnitHeader* unit = self.unit
-        cdef Abbreviation* entry
-        cdef Shape* shape
-        cdef Record* r
-        cdef Item* item
-        cdef Function* function
-        cdef Variable* variable
-        cdef Annotation* annotation
-        cdef int64_t v[SLOTS]
-        cdef uint64_t code, die, at = 0, key
-        cdef uint32_t owner, own, word, grand
+        cdef int error = self.begin_unit()
+        return error if error else self.walk(self.unit.first_die)
+
+    cdef int read_functions(self, const uint64_t* offsets, uint64_t count) noexcept nogil:
+        """Read the entries at ``offsets`` and what they refer to, until nothing is missing."""
+        cdef uint64_t i, offset
         cdef int64_t index
-        cdef int error, kind
+        cdef int error
+        self.pending.n = 0
+        for i in range(count):
+            if i and offsets[i] == offsets[i - 1]:
+                continue
+            if offsets[i] < self.unit.first_die:
+                continue
+            error = self.walk(offsets[i])
+            if error:
+                return error
+        while self.pending.n:
+            self.pending.n -= 1
+            offset = self.pending.v[self.pending.n]
+            if offset >= self.unit.end - self.unit.offset or self.unit.offset + offset < self.unit.first_die:
+                continue                      # resolving will find that there is no type
+            index = self.map[offset]
+            if <uint64_t>index < self.record_count and self.records[index].key == self.unit_key + offset:
+                continue
+            if <uint64_t>index < self.function_count and self.functions[index].key == self.unit_key + offset:
+                continue
+            error = self.walk(self.unit.offset + offset)
+            if error:
+                return error
+        return 0
+
+    cdef int begin_unit(self) noexcept nogil:
+        """Load the abbreviations of the unit and forget the records of the one before."""
+        cdef UnitHeader* unit = self.unit
+        cdef uint64_t at = 0
+        cdef int error
         self.error_in_abbrev = False
         error = load_abbreviations(&self.table, self.abbrev_data, self.abbrev_size,
                                    unit.abbrev_offset, 0, unit, &at)
@@ -609,9 +661,29 @@ cdef class Collector:
                 if grow_array(<void**>&self.map, &self.map_capacity, unit.end - unit.offset, 4):
                     return ERR_MEMORY
                 memset(self.map, 0, self.map_capacity * 4)
+        return 0
+
+    cdef int walk(self, uint64_t start) noexcept nogil:
+        """Read the entries from ``start`` to the unit's end; if lazily, the one at ``start`` with those below it."""
+        cdef Cursor* c = &self.cursor
+        cdef UnitHeader* unit = self.unit
+        cdef Abbreviation* entry
+        cdef Shape* shape
+        cdef Record* r
+        cdef Item* item
+        cdef Function* function
+        cdef Variable* variable
+        cdef Annotation* annotation
+        cdef int64_t v[SLOTS]
+        cdef uint64_t code, die, at = 0, key
+        cdef uint32_t owner, own, word, grand
+        cdef int64_t index
+        cdef int error, kind
         self.levels.n = 0
-        c[0] = make_cursor(self.info.data, unit.first_die, unit.end, self.info.swap)
+        c[0] = make_cursor(self.info.data, start, unit.end, self.info.swap)
         while c.pos < c.end:
+            if self.lazily and self.levels.n == 0 and c.pos != start:
+                break
             die = c.pos
             code = read_uleb(c)
             if code == 0:
@@ -628,6 +700,9 @@ cdef class Collector:
             owner = self.levels.v[self.levels.n - 1] if self.levels.n else 0
             own = OWN_NONE
             kind = shape.what
+            if self.lazily and self.levels.n == 1 and owner >> OWN_SHIFT == OWN_FUNCTION and (
+                    kind == W_OTHER or kind == W_SKIP or kind == W_VARIABLE):
+                break                         # behind the parameters stands the body
             if kind == W_OTHER or (kind == W_VARIABLE and owner >> OWN_SHIFT != OWN_UNIT):
                 if shape.simple and not shape.name_first:
                     skip(c, shape.fixed)
@@ -764,6 +839,8 @@ cdef class Collector:
                 function.name = <uint32_t>v[S_NAME]
                 if shape.present & 4:
                     function.origin = <uint64_t>v[S_A]
+                    if self.lazily and push(&self.pending, <uint32_t>(function.origin - self.unit_key)):
+                        return ERR_MEMORY
                 if shape.present & 2:
                     function.reference = self.reference_to(<uint64_t>v[S_TYPE])
                     if function.reference == UNRESOLVED:
@@ -847,6 +924,8 @@ cdef class Collector:
                     return ERR_SIBLING
                 c.pos = at
                 continue
+            if self.lazily and own == OWN_NONE and self.levels.n == 0:
+                break
             if shape.children and push(&self.levels, own):
                 return ERR_MEMORY
         if c.error:
@@ -915,6 +994,10 @@ cdef class Collector:
         if index < 0:
             return ERR_MEMORY
         own[0] = <uint32_t>OWN_RECORD << OWN_SHIFT | <uint32_t>index
+        if self.lazily and v[S_NAME] and shape.kind != B_ENUM:
+            # its members are not looked at, so it is as good as a declaration
+            v[S_B] = 1
+            own[0] = OWN_NONE
         if shape.present & (1 << S_C):
             # the definition is in a type unit (DWARF 5 section 5.7.1)
             word = self.reference_to(<uint64_t>v[S_C])

@@ -39,6 +39,8 @@ cdef class Emitter:
     cdef uint32_t id_count
     cdef readonly uint32_t next_id
     cdef readonly uint32_t first_id
+    cdef bint onto_base          # only what functions need is written
+    cdef Words open, closed
     cdef uint32_t index_id       # id of the type that arrays are indexed with
     cdef uint8_t* symbols        # name -> HAS_SYMBOL...
     cdef uint64_t* symbol_addresses # name -> address of the first
@@ -62,6 +64,8 @@ cdef class Emitter:
     cdef list section_names      # keeps their bytes alive
     cdef object kept_alive
 
+    cdef int close(self, uint32_t cell) noexcept nogil
+    cdef int write_closed(self) noexcept nogil
     cdef int _assign(self) noexcept nogil
     cdef int _write_all(self) noexcept nogil
     cdef int _write(self, uint32_t cell) noexcept nogil

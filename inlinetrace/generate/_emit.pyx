@@ -17,7 +17,6 @@ from inlinetrace.generate._store cimport (
     B_ARRAY, B_CONST, B_DATASEC, B_DECL_TAG, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT,
     B_TYPEDEF, B_UNION, B_VAR,
     HEAD_FLAG, HEAD_VLEN, TAG, TAG_NAME, TAG_UNION, Names, grow_array, names_find, names_intern, push, reserve,
-    store_find,
 )
 
 from array import array
@@ -141,16 +140,12 @@ cdef class Emitter:
         free(self.function_prototypes)
         free(self.data_symbols)
         free(self.base_heads)
+        free(self.open.v)
+        free(self.closed.v)
         free(self.base_next)
 
     cdef int _check(self, int error) except -1:
-        if error == ERR_MEMORY:
-            raise MemoryError
-        if error:
-            info = (<Collector>self.graph.collectors[0]).main
-            raise FormatError("a name lies outside of its section or is impossibly long", path=info.path,
-                              section=".debug_str")
-        return 0
+        return self.graph._check(error)
 
     # Records
 
@@ -312,21 +307,13 @@ cdef class Emitter:
     def write_types(self):
         """Write every type of the graph, in order; then ``next_id`` is free."""
         cdef int error
-        cdef uint32_t words[4]
-        cdef uint32_t node, name
         cdef uint64_t i
         cdef bint arrays = False
         with nogil:
             error = self._assign()
         self._check(error)
         # every array is indexed by the same "int" (DW_AT_type of a subrange is not what BTF asks for)
-        name = names_find(&self.graph.names, b"int", 3)
-        words[0] = B_INT
-        words[1] = name
-        words[2] = 4
-        words[3] = 1 << 24 | 32
-        node = store_find(&self.graph.store, words, 4) if name else 0
-        self.index_id = self.ids[node] if node and node < self.id_count else 0
+        self.index_id = self.ids[self.graph.index_node]
         if self.index_id == 0:
             for i in range(self.graph.order.n):
                 if self.graph.store.words[self.graph.store.start[self.graph.node_of(self.graph.order.v[i])]] & 63 == B_ARRAY:
@@ -339,9 +326,55 @@ cdef class Emitter:
             error = self._write_all()
         self._check(error)
         if arrays:
-            name = names_intern(&self.graph.names, b"int", 3)
-            if name == NONE or self._record(name, B_INT << 24, 4) or push(&self.types, words[3]):
-                raise MemoryError
+            with nogil:
+                error = self._write(self.graph.index_node)
+            self._check(error)
+
+    def know_base(self):
+        """Give the base's types their ids and write nothing; the rest comes as it is needed (``close``)."""
+        cdef int error
+        cdef uint64_t written = self.graph.order.n
+        self.graph.order.n = 0
+        with nogil:
+            error = self._assign()
+        self.graph.order.n = written
+        self._check(error)
+
+    cdef int close(self, uint32_t cell) noexcept nogil:
+        """Give ids to a cell and to all that it leads to and the base lacks; ``write_closed`` writes them."""
+        cdef uint32_t i, target, head, node
+        cdef uint64_t bottom = self.open.n
+        if cell == 0 or self.ids[cell]:
+            return 0
+        if push(&self.open, cell):
+            return ERR_MEMORY
+        while self.open.n > bottom:
+            self.open.n -= 1
+            cell = self.open.v[self.open.n]
+            if self.ids[cell]:
+                continue
+            self.ids[cell] = self.next_id
+            self.next_id += 1
+            if push(&self.closed, cell):
+                return ERR_MEMORY
+            node = self.graph.node_of(cell)
+            head = self.graph.store.words[self.graph.store.start[node]]
+            for i in range(reference_count(head)):
+                target = self._target(cell, i)
+                if target and self.ids[target] == 0 and push(&self.open, target):
+                    return ERR_MEMORY
+            if head & 63 == B_ARRAY and self.ids[self.graph.index_node] == 0 and push(&self.open, self.graph.index_node):
+                return ERR_MEMORY
+        return 0
+
+    cdef int write_closed(self) noexcept nogil:
+        cdef uint64_t i
+        self.index_id = self.ids[self.graph.index_node]
+        for i in range(self.closed.n):
+            if self._write(self.closed.v[i]):
+                return ERR_MEMORY
+        self.closed.n = 0
+        return 0
 
     # Functions
 
@@ -661,6 +694,26 @@ cdef class Emitter:
             self.next_id += 1
         return self.ids[cell]
 
+    def know_functions(self):
+        """Learn the names of all functions without writing any: for ``inline_functions`` alone."""
+        cdef int error = 0
+        cdef uint32_t number
+        cdef Collector c
+        self.function_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        self.tag_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        if self.function_names == NULL or self.tag_names == NULL:
+            raise MemoryError
+        for number, c in enumerate(self.graph.collectors):
+            with nogil:
+                error = self._names_of_functions(c, number)
+            self._check(error)
+        self.name_limit = self.graph.names.count
+        self.function_ids = <uint32_t*>calloc(self.graph.names.count, 4)
+        self.function_prototypes = <uint32_t*>calloc(self.graph.names.count, 4)
+        if self.function_ids == NULL or self.function_prototypes == NULL or self._chain_base_functions():
+            raise MemoryError
+        self.onto_base = True
+
     def write_functions(self, const uint8_t[::1] symbols, const uint8_t[::1] strings, const uint64_t[::1] bases,
                         bint wide, bint swap, bint optimized, bint consistent):
         """Write a FUNC for every function that gets one (see ``types.py``); return how many were left out, by reason."""
@@ -954,7 +1007,8 @@ cdef class Emitter:
 
         Call ``take`` before, so that what is written is the inline object's.
         """
-        cdef uint64_t mask = 1
+        cdef uint64_t mask = 1, i, k = 0
+        cdef UnitPlace* place = NULL
         cdef uint32_t* keys
         cdef uint32_t* values
         cdef int error = 0
@@ -971,7 +1025,17 @@ cdef class Emitter:
             free(values)
             raise MemoryError
         with nogil:
-            error = self._inline(&origins[0], origins.shape[0], &out[0], keys, values, mask - 1)
+            error = 0
+            if self.onto_base:
+                for i in range(origins.shape[0]):
+                    if self._kept(origins[i], &place, &k) != NULL:
+                        error = self.close(self.prototype_of(place, k))
+                        if error:
+                            break
+                if not error:
+                    error = self.write_closed()
+            if not error:
+                error = self._inline(&origins[0], origins.shape[0], &out[0], keys, values, mask - 1)
         free(keys)
         free(values)
         self._check(error)

@@ -89,6 +89,8 @@ cdef class Graph:
     cdef Private* privates
     cdef uint32_t private_count
     cdef uint32_t nodes_at_freeze
+    cdef uint32_t index_node     # "int", which arrays are indexed with
+    cdef uint32_t bad_name       # offset in .debug_str of the name that could not be had
     cdef readonly object base    # what keeps the bytes of the base alive
     cdef uint32_t base_end       # first id that the base does not have, 0 without one
     cdef uint32_t* base_node_of  # id -> node, 0 for what has none

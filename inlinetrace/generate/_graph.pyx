@@ -145,6 +145,7 @@ cdef class Graph:
             k = (k + 1) & self.memo_mask
         text = c.text_of(word, &length, buffer)
         if text == NULL:
+            self.bad_name = word - 1
             return NONE
         number = self.stored_text(text, length) if word >= NAME_PACKED else names_intern(&self.names, text, length)
         if number == NONE:
@@ -395,6 +396,8 @@ cdef class Graph:
         cdef uint32_t number
         cdef uint64_t total = 0, i
         cdef int error = 0
+        cdef uint32_t words[4]
+        cdef uint32_t name
         cdef UnitPlace* place
         self.collectors = list(collectors)
         self.maps = <uint32_t**>calloc(len(collectors) + 1, sizeof(void*))
@@ -425,6 +428,14 @@ cdef class Graph:
             place.first_node = c.slices[i].first_node
             place.node_count = c.slices[i].node_count
             self.place_count += 1
+        name = names_intern(&self.names, b"int", 3)
+        words[0] = B_INT
+        words[1] = name
+        words[2] = 4
+        words[3] = 1 << 24 | 32
+        self.index_node = store_lookup(&self.store, words, 4)
+        if name == NONE or self.index_node == 0:
+            raise MemoryError
         for number, c in enumerate(collectors):
             with nogil:
                 error = self._learn_enums(c)
@@ -442,8 +453,59 @@ cdef class Graph:
         if error:
             info = (<Collector>self.collectors[0]).main
             raise FormatError("a name lies outside of its section or is impossibly long", path=info.path,
-                              section=".debug_str")
+                              section=".debug_str", offset=self.bad_name)
         return 0
+
+    def units_to_read(self, list collectors):
+        """Units, as (Info, unit), with a struct or union of which the base has not exactly one definition.
+
+        For units of which only functions were read: what a name means has to be clear from the base.
+        """
+        cdef Collector c
+        cdef uint32_t* m
+        cdef uint32_t* single
+        cdef uint32_t id_, node, head, name
+        cdef uint64_t i, k, tag, limit = 0
+        cdef int error
+        found = set()
+        self.collectors = list(collectors)
+        for c in collectors:
+            with nogil:
+                error = self._learn_enums(c)
+            self._check(error)
+        for c in collectors:
+            # all names, so that the table below has room for them
+            free(self.nodes_of(c))
+        limit = 2 * <uint64_t>self.names.count + 2
+        single = <uint32_t*>calloc(limit, 4)
+        if single == NULL:
+            raise MemoryError
+        try:
+            for id_ in range(1, self.base_end):
+                node = self.base_node_of[id_]
+                if node == 0:
+                    continue
+                head = self.store.words[self.store.start[node]]
+                name = self.store.words[self.store.start[node] + 1]
+                if name and (head & 63 == B_STRUCT or head & 63 == B_UNION):
+                    single[2 * <uint64_t>name + (head & 63 == B_UNION)] += 1
+            for c in collectors:
+                m = self.nodes_of(c)
+                for i in range(c.slice_count):
+                    for k in range(c.slices[i].first_node, c.slices[i].first_node + c.slices[i].node_count):
+                        node = m[c.nodes.v[k]]
+                        head = self.store.words[self.store.start[node]]
+                        if head & 63 != B_FWD:
+                            continue
+                        name = self.store.words[self.store.start[node] + 1]
+                        tag = 2 * <uint64_t>name + (head & HEAD_FLAG != 0)
+                        if tag >= limit or single[tag] != 1:
+                            found.add((c.slices[i].info, c.slices[i].unit))
+                            break
+                free(m)
+        finally:
+            free(single)
+        return found
 
     @property
     def node_count(self):

@@ -179,7 +179,9 @@ cdef class Collected:
 cdef class Settings:
     """See the stub."""
 
-    cdef object dwarf, surroundings, locator, functions, lock, dialect, image_base, flavours
+    cdef object dwarf, surroundings, locator, functions, lock, dialect, image_base
+    # what expressions give that depend on nothing else, for all threads
+    cdef dict resolved
     cdef Frames frames
     cdef Target target
     cdef bint low, doubtful
@@ -198,7 +200,7 @@ cdef class Settings:
         self.image_base = image_base
         self.low = low
         self.doubtful = doubtful
-        self.flavours = {}
+        self.resolved = {}
         memset(&self.target, 0, sizeof(self.target))
         for number in range(512):
             self.target.vector[number] = elf.machine.is_vector(number)
@@ -234,6 +236,9 @@ cdef class Collector:
     cdef dict containers
     cdef uint32_t* chosen
     cdef uint64_t chosen_capacity
+    # the function around the site before: whether its entry leads on
+    cdef uint64_t outer
+    cdef bint outer_has_chain
 
     def __init__(self, Settings settings not None, uint64_t number):
         cdef Info info = settings.dwarf.infos[number]
@@ -382,9 +387,21 @@ cdef class Collector:
                 if outer == origin:
                     return True
         canonical = self.signatures.find(origin).canonical
-        if canonical == origin and not f_has_chain(self, chunk, outer):
-            return outer == origin
+        if canonical == origin:
+            if outer != self.outer:
+                self.outer_has_chain = self.has_chain(chunk, outer)
+                self.outer = outer
+            if not self.outer_has_chain:
+                return outer == origin
         return self.signatures.find(outer).canonical == canonical
+
+    cdef bint has_chain(self, Chunk chunk, uint64_t outer) noexcept nogil:
+        """Whether the function's entry ``outer`` leads on to another one, or may do so."""
+        cdef Py_ssize_t at
+        if outer >> KEY_SHIFT != self.number:
+            return True
+        at = chunk.function_at(outer & 0x00000fffffffffffULL)
+        return at < 0 or chunk.functions[at].origin != 0
 
     cdef int add_site(self, Chunk chunk, SiteRecord* s, uint64_t address, bint at_entry, uint64_t origin,
                       Collected out) except -1 nogil:
@@ -662,7 +679,12 @@ cdef class Collector:
             spot = Spot(self.unit, self.compiler, address, container, True,
                         container is not None and container.address == address)
             key = b"%d/%d/%d/" % (type_.size, self.flavour, single) + expression
-            (location, doubt), independent = settings.locator.locate(key, expression, spot, type_.size, single)
+            known = settings.resolved.get(key)
+            if known is None:
+                known = settings.locator.locate(key, expression, spot, type_.size, single)
+                if known[1]:
+                    settings.resolved[key] = known
+            (location, doubt), independent = known
         if not isinstance(location, Location):
             outcome.status = status_of(location.reason)
             return independent
@@ -683,12 +705,3 @@ cdef class Collector:
     cdef object chunk_number(self, Chunk chunk):
         cdef object chunks = self.settings.dwarf.records[self.number].chunks
         return chunks.index(chunk)
-
-
-cdef bint f_has_chain(Collector self, Chunk chunk, uint64_t outer) except? -1 nogil:
-    """Whether the function's entry ``outer`` leads on to another one, or may do so."""
-    cdef Py_ssize_t at
-    if outer >> KEY_SHIFT != self.number:
-        return True
-    at = chunk.function_at(outer & 0x00000fffffffffffULL)
-    return at < 0 or chunk.functions[at].origin != 0

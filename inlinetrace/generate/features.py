@@ -47,7 +47,7 @@ class Features:
 
     @classmethod
     def parse(cls, text: str) -> Features:
-        """The features of a comma-separated list; ``all`` and ``default`` as pahole has them, unknown names are ignored.
+        """The features of a comma-separated list; ``all`` and ``default`` as pahole has them, others are ignored.
 
         pahole ignores unknown names so that one list serves many versions. Raises UsageError for an empty list.
         """

@@ -20,7 +20,10 @@ _FASTCALL = 1 << 12
 
 
 def kernel_functions(elf: ElfFile) -> dict[bytes, list[bytes]]:
-    """The tags of every kfunc: ``bpf_kfunc``, and ``bpf_fastcall`` where its flags say so. Empty without the section."""
+    """The tags of every kfunc: ``bpf_kfunc``, and ``bpf_fastcall`` where its flags say so.
+
+    Empty without the section.
+    """
     section = elf.section(_SECTION)
     data = elf.data(section)
     if section is None or not len(data):

@@ -27,6 +27,7 @@ from inlinetrace.generate.types import ImageFacts, InlineObject, Types, types_fr
 
 if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
+    from inlinetrace.generate._locations import Collected
     from inlinetrace.target.image import Image
 
 Progress = Callable[[str], None]
@@ -122,6 +123,15 @@ def generate(
     """
     settings = settings or Settings()
     tell = progress or (lambda _: None)
+    start = image_base(image)
+    parts: list[Collected] = []
+    if settings.wanted is not Wanted.BASE:
+        tell("sites")
+        parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
+        # The types need as much memory as the records: not both at once.
+        image.dwarf.forget_records()
+        image.forget_code()
+        image.debug.forget_pages()
     tell("types")
     types = types_from_dwarf(
         image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(_with_symbols(image))
@@ -131,9 +141,7 @@ def generate(
         main = types.encode(layout=settings.layout)
         if settings.wanted is Wanted.BASE:
             return Generated(main, None, None)
-    tell("sites")
-    start = image_base(image)
-    parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
+    tell("location info")
     found = InlineSections(
         parts, code_sections(image.program), image_base=start, address_size=image.program.address_size
     )

@@ -6,12 +6,15 @@
     data = types.encode()                       # the contents of .BTF
     inline = types.inline_object(origins)       # FUNCs of inlined functions, for .BTF.inline
 
-Units are read by several threads, and equal types become one while they are read (``_collect``, ``_resolve``); then the
-threads' types are brought together in the order of units (``_graph``) and written (``_emit``). The bytes do not depend on
-the number of threads.
+Units are read by several threads, and equal types become one while they are read (``_collect``, ``_resolve``); then
+the threads' types are brought together in the order of units (``_graph``), names that mean several things are told
+apart (``_separate``), and the result is written (``_emit``). The bytes do not depend on the number of threads.
 
-A function gets a FUNC if it has code, all its parameters have names, and the file has a function symbol of its name
-(or, with ``optimized_func``, of its name with a suffix such as ``.isra.0``). Linkage is static (0), as pahole writes.
+A function gets a FUNC if all its parameters have names and the file has a function symbol of its name (or, with
+``optimized_func``, of its name with a suffix such as ``.isra.0``). Of several entries of one name those with code go
+first, then those without, whose code was folded into that of an equal function, then those of assembler. With
+``consistent_func`` a name gets no FUNC if its entries differ for a caller, if it has several addresses, or if its
+parameters are not those that a caller passes. Linkage is static (0), as pahole writes.
 """
 
 from __future__ import annotations
@@ -19,13 +22,14 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.dwarf.info import KEY_SHIFT, OFFSET_MASK
 from inlinetrace.errors import MismatchError
-from inlinetrace.generate._collect import Collector, ForeignReference
+from inlinetrace.generate._collect import Collector, ForeignReferenceError
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
 from inlinetrace.generate._separate import separate
@@ -52,6 +56,7 @@ LANGUAGES = {
 
 # Enough units per task that starting it costs nothing, few enough that the threads end together.
 _UNITS_PER_TASK = 16
+_FUNCTIONS_PER_TASK = 512
 _MAGIC = 0xEB9F
 _SHT_PROGBITS, _SHT_NOBITS = 1, 8
 
@@ -69,7 +74,7 @@ class InlineObject(NamedTuple):
     """The beginning of an object of location info: FUNCs and their prototypes."""
 
     func_ids: array[int]
-    """For each origin the id of its FUNC: in the base where the base has it, else in this object; 0 if there is none."""
+    """For each origin the id of its FUNC: in the base if that has it, else in this object; 0 if there is none."""
     strings: bytearray
     """Strings so far; their offsets continue the base's."""
     types: bytearray
@@ -136,37 +141,23 @@ def types_from_dwarf(
     """
     features = features or Features()
     elf = debug.elf
-    excluded = frozenset(number for name in excluded_languages for number in LANGUAGES.get(name.lower(), ()))
     byte_order = "little" if elf.little_endian else "big"
     if base is not None and base.byte_order != byte_order:
         raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
     graph = Graph()
-    first_id, first_string = 1, 0
     if base is not None:
         from inlinetrace.generate._base import load_base
 
         load_base(graph, base.index, base)
-        first_id, first_string = base.end_id, sum(len(layer.strings) for layer in base.chain)
-    collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
+    collectors, joint = _collect(debug, features, threads or debug.jobs, _numbers(excluded_languages))
     graph.prepare(collectors)
-
-    def read_again(info: int, unit: int) -> Collector:
-        if joint:
-            return collectors[0]
-        again = _collector(debug, features)
-        again.collect(info, unit, unit + 1)
-        return again
-
-    separate(graph, read_again)
+    _tell_apart(graph, debug, features, collectors if joint else None)
     for collector in collectors:
         collector.forget()
-    emitter = Emitter(graph, swap=byte_order != sys.byteorder, first_id=first_id, first_string=first_string)
-    if base is not None:
-        at = 0
-        for layer in base.chain:
-            strings = layer.strings
-            emitter.know_strings(strings, at)
-            at += len(strings)
+    if base is None:
+        emitter = Emitter(graph, swap=byte_order != sys.byteorder)
+    else:
+        emitter = _emitter_onto(graph, base, byte_order)
     emitter.write_types()
     image = image or ImageFacts(elf)
     counts = _write_functions(emitter, image.elf, features)
@@ -177,6 +168,126 @@ def types_from_dwarf(
     _write_variables(emitter, image, features)
     types, text = emitter.take()
     return Types(emitter, byte_order, types, text, counts)
+
+
+def functions_onto_base(
+    debug: DebugInfo,
+    origins: array[int],
+    base: Btf,
+    *,
+    features: Features | None = None,
+    threads: int | None = None,
+    excluded_languages: Iterable[str] = ("rust", "c++"),
+) -> InlineObject:
+    """FUNCs for the entries ``origins`` (keys) on top of ``base``, and nothing else of the program.
+
+    The result is split from ``base``: functions and types that the base has are named by its ids. Only the types of
+    parameters are read, up to named structs and unions, which mean those of the base. So ``base`` has to be that of
+    this program's build; units with a name of which the base has not exactly one definition are read whole.
+    Errors: as of ``types_from_dwarf``.
+    """
+    features = features or Features()
+    byte_order = "little" if debug.elf.little_endian else "big"
+    if base.byte_order != byte_order:
+        raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
+    from inlinetrace.generate._base import load_base
+
+    graph = Graph()
+    load_base(graph, base.index, base)
+    excluded = _numbers(excluded_languages)
+    whole: list[Collector] = []
+    joint = False
+    try:
+        collectors = _collect_functions(debug, features, threads or debug.jobs, origins)
+        units = graph.units_to_read(collectors)
+        if units:
+            whole = [_collector(debug, features)]
+            for collector in collectors:
+                collector.forget_units(units)
+            for info, unit in sorted(units):
+                whole[0].collect(info, unit, unit + 1, excluded)
+        collectors += whole
+    except ForeignReferenceError:
+        collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
+    graph.prepare(collectors)
+    _tell_apart(graph, debug, features, collectors if joint else None)
+    emitter = _emitter_onto(graph, base, byte_order)
+    emitter.know_base()
+    emitter.know_functions()
+    first = emitter.next_id
+    func_ids = emitter.inline_functions(origins)
+    types, strings = emitter.take()
+    return InlineObject(func_ids, strings, types, first, emitter.next_id, emitter.string_offset)
+
+
+def _collect_functions(debug: DebugInfo, features: Features, threads: int, origins: array[int]) -> list[Collector]:
+    """Read the functions ``origins``, by several threads; none reads a part of a unit."""
+    by_info: dict[int, array[int]] = {}
+    for key in sorted(set(origins)):
+        by_info.setdefault(key >> KEY_SHIFT, array("Q")).append(key & OFFSET_MASK)
+    tasks = []
+    for number, offsets in by_info.items():
+        if number >= len(debug.infos):
+            continue
+        info = debug.infos[number]
+        at, step = 0, max(_FUNCTIONS_PER_TASK, len(offsets) // (8 * threads))
+        while at < len(offsets):
+            end = min(at + step, len(offsets))
+            unit = info.find_unit(offsets[end - 1])
+            while end < len(offsets) and info.find_unit(offsets[end]) == unit:
+                end += 1
+            tasks.append((number, offsets[at:end]))
+            at = end
+    waiting = iter(tasks)
+    collectors = [_collector(debug, features) for _ in range(max(1, min(threads, len(tasks))))]
+
+    def work(mine: Collector) -> None:
+        for number, offsets in waiting:
+            mine.collect_functions(number, offsets)
+
+    _together(collectors, work)
+    return collectors
+
+
+def _together(collectors: list[Collector], work: Callable[[Collector], None]) -> None:
+    """Let each collector do ``work`` in a thread of its own."""
+    if len(collectors) == 1:
+        work(collectors[0])
+        return
+    with ThreadPoolExecutor(len(collectors)) as pool:
+        for done in [pool.submit(work, mine) for mine in collectors]:
+            done.result()
+
+
+def _numbers(languages: Iterable[str]) -> frozenset[int]:
+    return frozenset(number for name in languages for number in LANGUAGES.get(name.lower(), ()))
+
+
+def _tell_apart(graph: Graph, debug: DebugInfo, features: Features, joint: list[Collector] | None) -> None:
+    """Separate what one name means in several units; ``joint`` are the collectors if units were read as one."""
+
+    def read_again(info: int, unit: int) -> Collector:
+        if joint is not None:
+            return joint[0]
+        again = _collector(debug, features)
+        again.collect(info, unit, unit + 1)
+        return again
+
+    separate(graph, read_again)
+
+
+def _emitter_onto(graph: Graph, base: Btf, byte_order: str) -> Emitter:
+    """A writer whose ids and strings continue those of ``base``."""
+    swap = byte_order != sys.byteorder
+    emitter = Emitter(
+        graph, swap=swap, first_id=base.end_id, first_string=sum(len(layer.strings) for layer in base.chain)
+    )
+    at = 0
+    for layer in base.chain:
+        strings = layer.strings
+        emitter.know_strings(strings, at)
+        at += len(strings)
+    return emitter
 
 
 def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:
@@ -209,13 +320,8 @@ def _collect(
             mine.collect(number, first, last, excluded)
 
     try:
-        if count > 1:
-            with ThreadPoolExecutor(count) as pool:
-                for done in [pool.submit(work, mine) for mine in collectors]:
-                    done.result()
-        else:
-            work(collectors[0])
-    except ForeignReference:
+        _together(collectors, work)
+    except ForeignReferenceError:
         together = _collector(debug, features, joint=True)
         for number, first, last in tasks:
             together.collect(number, first, last, excluded)
@@ -249,4 +355,4 @@ def _write_variables(emitter: Emitter, image: ImageFacts, features: Features) ->
     emitter.write_variables(wanted)
 
 
-__all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "types_from_dwarf"]
+__all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "functions_onto_base", "types_from_dwarf"]

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
+_QUALIFIED_POINTER = re.compile(r"\* (const|volatile|restrict)\b(?: (?=\)))?")
 _PART = re.compile(r"\.(part|cold)\b")
 
 
@@ -167,8 +168,8 @@ class BtfSites:
 
     ``btf`` holds the LOC kinds, on its bases. ``surroundings`` knows sections and symbols (``ElfSurroundings``);
     without it there are no addresses, callers and out-of-line copies. ``image_base`` is the address that address
-    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``module`` goes into
-    every Site.
+    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``section_offsets``:
+    Site.address is the offset in the section, as it is for a relocatable file. ``module`` goes into every Site.
 
     Errors: NotFoundError for an object without location info.
     """
@@ -181,6 +182,7 @@ class BtfSites:
         surroundings: Surroundings | None = None,
         image_base: int | None = None,
         offset_base: OffsetBase | None = None,
+        section_offsets: bool = False,
         module: str | None = None,
     ) -> None:
         if btf.dialect is None:
@@ -189,6 +191,7 @@ class BtfSites:
         self.machine = machine
         self.module = module
         self.surroundings = surroundings
+        self._section_offsets = section_offsets
         self._sections: Mapping[str, SectionAddress] = surroundings.sections if surroundings is not None else {}
         if image_base is None and surroundings is not None:
             image_base = surroundings.image_base
@@ -273,7 +276,7 @@ class BtfSites:
             yield Site(
                 function=function.name,
                 inlined=True,
-                address=row.offset if address is None else address,
+                address=self._shown(row.offset if address is None else address, section_offset),
                 section=section,
                 section_offset=section_offset,
                 symbol=symbol[0] if symbol else None,
@@ -302,12 +305,13 @@ class BtfSites:
             parameters = tuple(Parameter(*parameter, unknown) for parameter in function.parameters)
             for copy in self.surroundings.copies(name):
                 where = self._sections.get(copy.section)
+                offset = None if where is None else copy.address - where.address
                 yield Site(
                     function=name,
                     inlined=False,
-                    address=copy.address,
+                    address=self._shown(copy.address, offset),
                     section=copy.section,
-                    section_offset=None if where is None else copy.address - where.address,
+                    section_offset=offset,
                     symbol=copy.symbol,
                     symbol_offset=0,
                     return_type=function.return_type,
@@ -317,6 +321,9 @@ class BtfSites:
                     module=self.module,
                     source="btf",
                 )
+
+    def _shown(self, address: int, section_offset: int | None) -> int:
+        return section_offset if self._section_offsets and section_offset is not None else address
 
     def _decide(self) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
@@ -376,7 +383,7 @@ class BtfSites:
             params.pop()
         return _Function(
             name,
-            self._declarators.text(prototype.return_type_id, ""),
+            _spelled(self._declarators.text(prototype.return_type_id, "")),
             tuple((param.name, self.type_name(param.type_id)) for param in params),
             variadic,
         )
@@ -391,7 +398,7 @@ class BtfSites:
             below = self.btf.skip(type_id)
             encoding, signed = _encoding(below)
             size = self.btf.size_of(type_id) if isinstance(below, (Int, Float, Enum, Ptr, Composite, Array)) else 0
-            text = self._declarators.text(type_id, "")
+            text = _spelled(self._declarators.text(type_id, ""))
             known = self._types[type_id] = TypeName(text, size, encoding, signed, type_id)
         return known
 
@@ -497,6 +504,11 @@ class BtfSites:
         little = self.btf.byte_order == "little"
         order = (first, second) if little else (second, first)
         return Location.registers(order, size=size, address_size=address_size, little_endian=little)
+
+
+def _spelled(text: str) -> str:
+    """A type in the words of a listing from DWARF: ``char *const``, where the C printer has ``char * const``."""
+    return _QUALIFIED_POINTER.sub(r"*\1", text).rstrip()
 
 
 def section_of(name: str) -> str:

@@ -15,7 +15,7 @@ class Listing:
     """The rows that were chosen: how many, how many of them inlined, and how to get at them.
 
     ``sites`` gives the Sites by address; ``inside`` says how many sites are inside of the chosen functions, and of how
-    many functions they are.
+    many functions they are; none where finding that out would cost more than the listing.
     """
 
     __slots__ = ("count", "inlined", "inside", "sites")
@@ -41,6 +41,10 @@ class Listed(Protocol):
     @property
     def machine(self) -> Machine:
         """The machine whose registers are named."""
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether callers and copies out of line are known."""
 
     def listing(self, patterns: Sequence[str], *, inside: bool = False) -> Listing:
         """The sites and copies of functions that match (shell globs), or the sites inside of them."""

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
-# Measured with kernels: 0.6 to 0.65 bytes for each byte of .debug_info, and 20 MB for the rest. Less is asked for here,
-# because what the kernel says is available is careful, too.
-_SHARE = 0.5
+# Measured with kernels: 0.6 to 0.65 bytes for each byte of .debug_info, and 20 MB for the rest.
+_SHARE = 0.65
 _FIXED = 20 << 20
 _MEGABYTE = 1 << 20
 

@@ -10,16 +10,17 @@ hide it, addresses stay offsets, with a notice.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from inlinetrace.btf.load import load
-from inlinetrace.errors import NotFoundError
+from inlinetrace.errors import NotFoundError, UnsupportedError
 from inlinetrace.sites.from_btf import BtfSites, Copy, OffsetBase, SectionAddress
 from inlinetrace.target.btf_image import BtfImage, this_machine
+from inlinetrace.target.cache import Cache
 from inlinetrace.target.host import Host
 from inlinetrace.target.kallsyms import Kallsyms, Symbol
 from inlinetrace.target.loaded import AddressKind
-from inlinetrace.target.modules import loaded_modules, section_addresses
+from inlinetrace.target.modules import loaded_modules, module_build_id, section_addresses
 from inlinetrace.target.running import RunningKernel
 
 BTF_FOLDER = "/sys/kernel/btf"
@@ -85,22 +86,30 @@ def inline_btf_path(module: str | None = None) -> str:
     return f"{BTF_FOLDER}/{(module or 'vmlinux').replace('-', '_')}.inline"
 
 
-def open_running_btf(host: Host, module: str | None = None, *, offset_base: OffsetBase | None = None) -> BtfImage:
-    """Open what the running kernel has in /sys/kernel/btf.
+def open_running_btf(
+    host: Host,
+    module: str | None = None,
+    *,
+    made: tuple[str, Sequence[str]] | None = None,
+    offset_base: OffsetBase | None = None,
+) -> BtfImage:
+    """Open what the running kernel has in /sys/kernel/btf, or what was ``made`` for it: a file and its bases.
 
-    Raises NotFoundError if it has nothing there, or if the module that delivers it is missing; NotPermittedError.
+    Raises NotFoundError if there is nothing, or if the module that delivers it is missing; NotPermittedError.
     """
     if module is not None:
         module = module.replace("-", "_")
         if module not in loaded_modules(host):
             raise NotFoundError(f"module {module} is not loaded", path=inline_btf_path(module))
-    if not host.exists(inline_btf_path(module)):
-        raise NotFoundError(
-            "the running kernel has no location info here: --btf FILE names some that was made for it",
-            path=inline_btf_path(module),
-        )
-    path = host.path(inline_btf_path(module))
-    btf = load(path)
+    if made is None:
+        if not host.exists(inline_btf_path(module)):
+            raise NotFoundError(
+                "the running kernel has no location info here: --btf FILE names some that was made for it",
+                path=inline_btf_path(module),
+            )
+        made = host.path(inline_btf_path(module)), ()
+    path, bases = made
+    btf = load(path, bases)
     surroundings = KernelSurroundings(host, module)
     reader = BtfSites(
         btf,
@@ -114,3 +123,12 @@ def open_running_btf(host: Host, module: str | None = None, *, offset_base: Offs
     why = RunningKernel(host).hidden()
     notice = f"addresses are offsets in their section: run-time addresses are hidden ({why})"
     return BtfImage(path, reader, AddressKind.SECTION_OFFSET, [notice])
+
+
+def kept_location_info(host: Host, module: str | None = None) -> tuple[str, list[str]] | None:
+    """What ``generate`` has made for the running kernel, or a loaded module: the file and its bases; None without."""
+    try:
+        build_id = RunningKernel(host).build_id if module is None else module_build_id(host, module)
+    except UnsupportedError:
+        return None
+    return None if build_id is None else Cache(host, build_id).location_info()

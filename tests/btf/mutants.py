@@ -27,6 +27,7 @@ from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import Rule, validate
 from inlinetrace.errors import InlineTraceError
 from tests.btf import examples
+from tests.btf.random_btf import random_btf
 from tests.btf.samples import everything
 
 SECONDS = 2.0
@@ -43,6 +44,10 @@ def seeds() -> list[tuple[bytes, bytes | None]]:
     ]
     found += [(data, None) for data in (examples.RFC_OBJECT, examples.NEW_OBJECT, examples.APRIL_BLOB)]
     found += [(examples.SPLIT_INLINE, examples.SPLIT_MAIN)] * 3
+    for number in range(6):
+        source = random.Random(number)
+        base = random_btf(source)
+        found += [(base, None), (random_btf(source, Btf(base)), base)]
     return found
 
 
@@ -132,6 +137,8 @@ def main(first: int, count: int) -> int:
         source = random.Random(number)
         data, base = source.choice(started)
         mutant = mutate(data, source)
+        if base is not None and source.randrange(3) == 0:
+            base = mutate(base, source)
         begin = time.process_time()
         try:
             use(mutant, base)

@@ -127,6 +127,15 @@ def test_a_name_of_the_base_that_does_not_exist() -> None:
         dedup(Btf(bytes(data), base))
 
 
+@pytest.mark.parametrize("lines", ["[1] ptr 4000000", "[1] struct s 8: a=4000000@0", "[1] proto 0: a=4000000000"])
+def test_ids_of_the_base_that_do_not_exist(lines: str) -> None:
+    base = Btf(parse(lines))
+    own = lines.replace("[1]", "[2]").replace("4000000000", "2").replace("4000000", "2")
+    with pytest.raises(FormatError, match="does not exist") as caught:
+        dedup(Btf(parse(own, base), base))
+    assert caught.value.type_id == 1
+
+
 def test_kinds_that_cannot_stand_in_a_struct() -> None:
     lines = """
         [1] int int 4

@@ -108,7 +108,7 @@ def test_errors(twice: Path, tmp_path: Path) -> None:
     missing = tmp_path / "none/out.btf"
     assert btf("dedup", twice, "-o", missing, code=1)[1] == f"inlinetrace: {missing}: its directory does not exist\n"
     _, messages = btf("dedup", twice, "-o", tmp_path, code=1)
-    assert messages == f"inlinetrace: {tmp_path}: cannot be written: is a directory\n"
+    assert messages == f"inlinetrace: {tmp_path}: is a directory: it cannot be written\n"
     assert btf("dedup", twice, code=2)[1].endswith("the following arguments are required: -o/--output\n")
     assert btf(code=2)[1].endswith("the following arguments are required: STEP\n")
     assert os.listdir(tmp_path) == ["twice.btf"]

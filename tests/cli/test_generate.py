@@ -13,6 +13,7 @@ from inlinetrace.btf.load import load
 from inlinetrace.cli import run
 from tests.dwarf.writer import Address, Locations, Unit, die, make_program
 from tests.elf.elfwriter import Code, Sym, elf_file
+from tests.sites.programs import build
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -158,6 +159,28 @@ def test_the_result_is_found_again_by_its_build_id(
     assert "int f(int a [" in text.out
     assert "BTF.inline" in text.err
     assert run(["generate", str(tmp_path / "a"), "-o", str(tmp_path / "out")]) == 1
+
+
+def listed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[tuple[object, ...]]:
+    assert run(["list", "*", "--inline-only", "--json", *arguments]) == 0
+    return sorted(
+        (site["function"], site["address"], site["address_kind"], site["section"], site["section_offset"],
+         site["symbol"], site["symbol_offset"], [(p["name"], p["type"]) for p in site["parameters"]])
+        for site in map(json.loads, capsys.readouterr().out.splitlines())
+    )  # fmt: skip
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("link", [True, False])
+def test_a_listing_of_the_result_is_that_of_the_program(
+    link: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = build(tmp_path, "gcc", ["-O2"], link=link)
+    assert run(["generate", str(path), "-o", str(tmp_path / "out"), "-q"]) == 0
+    made = str(tmp_path / "out" / path.name)
+    from_btf = listed(["--btf", f"{made}.BTF.inline", "-B", f"{made}.BTF", "-x", str(path)], capsys)
+    assert len(from_btf) >= 10
+    assert from_btf == listed(["-x", str(path)], capsys)
 
 
 @pytest.mark.compiled

@@ -1,7 +1,7 @@
 """What an object of BTF says, independent of ids and order, as an independent reader sees it.
 
-``described(path)`` has bpftool read a file and gives one line for each named type, function, variable and tag. What they
-refer to is spelled out down to the next name, so that two objects that say the same have equal sets of lines.
+``described(path)`` has bpftool read a file and gives one line for each named type, function, variable and tag. What
+they refer to is spelled out down to the next name, so that two objects that say the same have equal sets of lines.
 """
 
 from __future__ import annotations
@@ -96,5 +96,5 @@ class _Reader:
             elif kind == "FWD":
                 return f"{before}{entry['fwd_kind']} {name}"
             else:
-                return before + name
+                return f"{before}{name}"
         return f"{before}void"

@@ -43,14 +43,16 @@ __attribute__((noinline)) int shapes_sum(int count, ...)
     va_end(list);
     return total;
 }
-__attribute__((noinline)) word shapes_walk(const struct node *node, union number number, struct bits *bits, struct packed *packed)
+__attribute__((noinline)) word shapes_walk(
+    const struct node *node, union number number, struct bits *bits, struct packed *packed)
 {
     word sum = 0;
     for (; node; node = node->next)
         sum += node->value + number.i + bits->a + packed->i;
     return sum;
 }
-__attribute__((noinline)) void shapes_inner(struct inner *inner, struct aligned *aligned, struct empty *empty, struct self_array *array)
+__attribute__((noinline)) void shapes_inner(
+    struct inner *inner, struct aligned *aligned, struct empty *empty, struct self_array *array)
 {
     inner->x = aligned->i + (array->other[0] != 0);
     sink = inner->matrix[1][2][3] + (empty != 0);
@@ -69,7 +71,8 @@ int shapes_main(int argc, char **argv)
     struct bits bits = {1};
     struct packed packed = {1};
     (void)argv;
-    return shapes_sum(1, 2) + shapes_walk(&node, number, &bits, &packed) + shapes_static(BLUE + argc, PLUS, argc) + shapes_floats(1, 2, 3);
+    return shapes_sum(1, 2) + shapes_walk(&node, number, &bits, &packed) + shapes_static(BLUE + argc, PLUS, argc) +
+           shapes_floats(1, 2, 3);
 }
 """
 
@@ -116,7 +119,7 @@ ANNOTATED = r"""
 #define typed(x) __attribute__((btf_type_tag(x)))
 struct tagged_struct { int a tagged("member"); int typed("user") *b; } tagged("whole");
 typedef int tagged_type tagged("alias");
-__attribute__((noinline)) int tagged_function(struct tagged_struct *s tagged("parameter"), tagged_type t) tagged("function");
+int tagged_function(struct tagged_struct *s tagged("parameter"), tagged_type t) tagged("function");
 int tagged_function(struct tagged_struct *s, tagged_type t) { return s->a + t; }
 """
 
@@ -130,3 +133,9 @@ asm_function:
 """
 
 UNITS = {"shapes": SHAPES, "wide": WIDE, "first": FIRST, "second": SECOND, "main": MAIN}
+
+CPLUSPLUS = r"""
+struct cpp_only { int member; virtual ~cpp_only() {} };
+namespace hidden { enum class scoped { one, two }; }
+extern "C" int cpp_function(cpp_only *object, hidden::scoped which) { return object->member + int(which); }
+"""

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from typing import Any
 
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.reader import Btf
+from inlinetrace.btf.validate import validate
+from inlinetrace.dwarf.info import DebugInfo
+from inlinetrace.elf.file import ElfFile
+from inlinetrace.generate._emit import Emitter
+from inlinetrace.generate._graph import Graph
 from inlinetrace.generate.features import Features
-from tests.dwarf.writer import Address, Die, Expression, Ranges, Unit, die
+from inlinetrace.generate.types import Types, functions_onto_base
+from tests.dwarf.writer import Address, Die, Expression, Ranges, Unit, die, make_program, write
 from tests.elf.elfwriter import Sec, Sym
 from tests.generate.writing import CHAR, INT, btf, read, text, unit
 
 ASSEMBLER = 0x8001
 
 
-def parameter(name: str | None, type_: str = "int", **more: object) -> Die:
-    return die("formal_parameter", **({"name": name} if name else {}), type=type_, **more)
+def parameter(name: str | None, type_: str = "int", **more: Any) -> Die:
+    named: dict[str, Any] = {"name": name} if name else {}
+    return die("formal_parameter", type=type_, **named, **more)
 
 
-def function(name: str, *children: Die, at: int | None = 0x1000, **more: object) -> Die:
-    place = {} if at is None else {"low_pc": Address(at), "high_pc": 4}
+def function(name: str, *children: Die, at: int | None = 0x1000, **more: Any) -> Die:
+    place: dict[str, Any] = {} if at is None else {"low_pc": Address(at), "high_pc": 4}
     return die("subprogram", *children, name=name, label=name, **place, **more)
 
 
@@ -27,7 +36,7 @@ def symbol(name: str, at: int = 0x1000, type_: int = 2) -> Sym:
     return Sym(name, at, 4, ".text", type_)
 
 
-def functions(*units: Unit, symbols: list[Sym] | None = None, **options: object) -> dict[str, str]:
+def functions(*units: Unit, symbols: list[Sym] | None = None, **options: Any) -> dict[str, str]:
     """Prototypes by name of function."""
     result = btf(*units, symbols=symbols or [], **options)
     return {result.name(id_): prototype(result, id_) for id_ in result.of_kind(Kind.FUNC)}
@@ -39,7 +48,9 @@ def prototype(result: Btf, function_id: int) -> str:
     def name(type_id: int) -> str:
         return (result.name(type_id) or "*") if type_id else "void"
 
-    parameters = [f"{name(record[at + 1])} {result.index.string(record[at]).decode()}" for at in range(3, len(record), 2)]
+    parameters = [
+        f"{name(record[at + 1])} {result.index.string(record[at]).decode()}" for at in range(3, len(record), 2)
+    ]
     return f"{name(record[2])}({', '.join(parameters)})"
 
 
@@ -127,7 +138,9 @@ def test_several_addresses() -> None:
 
 
 def test_parameters_in_another_order() -> None:
-    abstract = die("subprogram", parameter("a", label="a"), parameter("b", label="b"), name="f", inline=1, label="abstract")
+    abstract = die(
+        "subprogram", parameter("a", label="a"), parameter("b", label="b"), name="f", inline=1, label="abstract"
+    )
     swapped = [die("formal_parameter", abstract_origin=label) for label in ("b", "a")]
     concrete = die("subprogram", *swapped, abstract_origin="abstract", low_pc=Address(0x1000))
     types = read(unit(INT, abstract, concrete), symbols=[symbol("f.isra.0")])
@@ -150,11 +163,14 @@ def test_kernel_functions() -> None:
     """Sets of .BTF_ids: a count, flags, pairs of id and flags; only those marked as sets of kfuncs count."""
     data = struct.pack("<10I", 1, 1, 0, 1 << 12, 1, 0, 0, 0, 0, 0)
     ids = Sec(".BTF_ids", data, flags=2, address=0x5000)
-    symbols = [
-        symbol("callable"), symbol("other"),
-        Sym("__BTF_ID__set8__kfuncs", 0x5000, 16, ".BTF_ids", 1), Sym("__BTF_ID__func__callable__7", 0x5008, 8, ".BTF_ids", 1),
-        Sym("__BTF_ID__set8__others", 0x5010, 16, ".BTF_ids", 1), Sym("__BTF_ID__func__other__8", 0x5018, 8, ".BTF_ids", 1),
-    ]  # fmt: skip
+    in_ids = [
+        ("set8__kfuncs", 0x5000, 16),
+        ("func__callable__7", 0x5008, 8),
+        ("set8__others", 0x5010, 16),
+        ("func__other__8", 0x5018, 8),
+    ]
+    symbols = [symbol("callable"), symbol("other", 0x1010)]
+    symbols += [Sym(f"__BTF_ID__{name}", at, size, ".BTF_ids", 1) for name, at, size in in_ids]
     entries = (function("callable"), function("other"))
     result = text(btf(unit(*entries), symbols=symbols, more=[ids]))
     assert result == [
@@ -174,13 +190,17 @@ def test_functions_of_the_base() -> None:
     assert btf(unit(*entries), symbols=[symbol("f")], base=base).end_id == base.end_id
     other = unit(CHAR, function("f", parameter("a", "char")))
     result = btf(other, symbols=[symbol("f")], base=base)
-    assert [Kind(result.kind(id_)).name for id_ in range(result.start_id, result.end_id)] == ["INT", "FUNC_PROTO", "FUNC"]
+    assert [Kind(result.kind(id_)).name for id_ in range(result.start_id, result.end_id)] == [
+        "INT",
+        "FUNC_PROTO",
+        "FUNC",
+    ]
 
 
 # Variables
 
 
-def variable(name: str, at: int, type_: str = "int", **more: object) -> Die:
+def variable(name: str, at: int, type_: str = "int", **more: Any) -> Die:
     place = Expression(b"\x03" + struct.pack("<Q", at))
     return die("variable", name=name, type=type_, location=place, **more)
 
@@ -234,3 +254,52 @@ def test_global_variables() -> None:
         "[3] DATASEC '.data' size=8 vlen=1",
         "type_id=2 offset=4 size=4",
     ]
+
+
+# On top of a base alone
+
+
+def onto(base: Btf, units: list[Unit], *labels: str) -> tuple[Btf, list[int]]:
+    """The object that functions_onto_base makes for the entries with these labels, and their FUNCs."""
+    written = write(units)
+    debug = DebugInfo(ElfFile.from_bytes(make_program(written)))
+    result = functions_onto_base(debug, array("Q", [written[label] for label in labels]), base)
+    types = Types(Emitter(Graph()), "little", result.types, result.strings)
+    made = Btf(types.encode(), base)
+    assert validate(made, strict=True) == []
+    assert (made.start_id, made.end_id) == (result.first_id, result.next_id)
+    return made, list(result.func_ids)
+
+
+def holder(*members: Die) -> tuple[Die, Die]:
+    struct = die("structure_type", *members, name="holder", byte_size=8, label="holder")
+    return struct, die("pointer_type", type="holder", label="p")
+
+
+def test_functions_onto_a_base() -> None:
+    x = die("member", name="x", type="int", data_member_location=0)
+    base = btf(unit(INT, *holder(x), function("known", parameter("a", "p"))), symbols=[symbol("known")])
+    local = die("structure_type", name="local", byte_size=4, label="local")
+    variable = die("variable", name="v", type="local")
+    program = unit(
+        INT,
+        *holder(x),
+        function("known", parameter("a", "p")),
+        function("fresh", parameter("a", "p"), parameter("b"), variable, at=None, inline=1),
+        local,
+    )
+    made, ids = onto(base, [program], "known", "fresh")
+    assert [base.name(ids[0]), made.name(ids[1])] == ["known", "fresh"]
+    # the type of the variable is of no interest
+    assert [Kind(made.kind(id_)).name for id_ in range(made.start_id, made.end_id)] == ["FUNC_PROTO", "FUNC"]
+    assert prototype(made, ids[1]) == "void(* a, int b)"
+
+
+def test_units_with_names_that_the_base_does_not_settle_are_read_whole() -> None:
+    x = die("member", name="x", type="int", data_member_location=0)
+    base = btf(unit(INT, *holder(x)))
+    other = die("structure_type", x, name="unknown", byte_size=4, label="unknown")
+    program = unit(INT, other, function("f", parameter("a", "unknown"), at=None, inline=1))
+    made, ids = onto(base, [program], "f")
+    assert [made.name(id_) for id_ in range(made.start_id, made.end_id)] == ["", "unknown", "f"]
+    assert made.name(ids[0]) == "f"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,12 @@ from tests.generate.writing import CHAR, INT, btf, lines, read, text, unit
 INT_LINE = "[1] INT 'int' size=4 bits_offset=0 nr_bits=32 encoding=SIGNED"
 
 
-def base_type(name: str, size: int, encoding: int, **more: int) -> Die:
+def base_type(name: str, size: int, encoding: int, **more: Any) -> Die:
     return die("base_type", label=name, name=name, byte_size=size, encoding=encoding, **more)
 
 
-def member(name: str | None, type_: str, offset: int | None = 0, **more: int) -> Die:
-    attributes: dict[str, object] = {"type": type_, **more}
+def member(name: str | None, type_: str, offset: int | None = 0, **more: Any) -> Die:
+    attributes: dict[str, Any] = {"type": type_, **more}
     if name is not None:
         attributes["name"] = name
     if offset is not None:
@@ -184,7 +185,8 @@ def test_a_bitfield_without_byte_size_has_the_size_of_its_type() -> None:
 
 def test_a_member_whose_place_is_an_expression() -> None:
     place = Expression(bytes([0x23, 0x90, 0x01]))
-    struct = die("structure_type", die("member", name="a", type="int", data_member_location=place), name="s", byte_size=200)
+    entry = die("member", name="a", type="int", data_member_location=place)
+    struct = die("structure_type", entry, name="s", byte_size=200)
     assert "'a' type_id=1 bits_offset=1152" in lines(INT, struct, version=2)
 
 
@@ -415,7 +417,8 @@ def test_layout_section() -> None:
 
 
 def test_what_the_base_has_is_not_repeated() -> None:
-    base = btf(unit(INT, die("pointer_type", type="int"), die("structure_type", member("x", "int"), name="s", byte_size=4)))
+    struct = die("structure_type", member("x", "int"), name="s", byte_size=4)
+    base = btf(unit(INT, die("pointer_type", type="int"), struct))
     module = unit(
         INT,
         die("structure_type", member("x", "int"), name="s", byte_size=4, label="s"),
@@ -426,8 +429,9 @@ def test_what_the_base_has_is_not_repeated() -> None:
 
 
 def test_a_declaration_in_the_module_is_the_bases_definition() -> None:
-    base = btf(unit(INT, die("structure_type", member("x", "int"), name="s", byte_size=4),
-                    die("enumeration_type", die("enumerator", name="A", const_value=1), name="e", byte_size=4)))  # fmt: skip
+    struct = die("structure_type", member("x", "int"), name="s", byte_size=4)
+    enum = die("enumeration_type", die("enumerator", name="A", const_value=1), name="e", byte_size=4)
+    base = btf(unit(INT, struct, enum))
     module = unit(
         die("structure_type", name="s", declaration=True, label="s"),
         die("pointer_type", type="s"),

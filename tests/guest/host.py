@@ -10,12 +10,14 @@
     def test_it() -> None:
         for site in lseek_sites(): ...
 
-The value must survive JSON. What goes wrong on the host is raised where the test asks for the value.
+The value must survive JSON, or be the Path of a file, which is then copied. What goes wrong on the host is raised where
+the test asks for the value.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +55,8 @@ class FromHost(Generic[Value]):
         found = json.loads((JOB / "host" / f"{self.key}.json").read_text())
         if "error" in found:
             raise RuntimeError(f"{self.key} failed on the host: {found['error']}")
+        if "file" in found:
+            return cast(Value, JOB / "host" / found["file"])
         return cast(Value, found["value"])
 
 
@@ -66,4 +70,9 @@ def write_values(modules: Iterable[ModuleType], kernel: Kernel, job: Path) -> No
     functions = {value for module in modules for value in vars(module).values() if isinstance(value, FromHost)}
     (job / "host").mkdir()
     for function in functions:
-        (job / "host" / f"{function.key}.json").write_text(json.dumps(function.compute(kernel)))
+        found = function.compute(kernel)
+        path = found.get("value")
+        if isinstance(path, Path):
+            found = {"file": f"{function.key}-{path.name}"}
+            shutil.copyfile(path, job / "host" / found["file"])
+        (job / "host" / f"{function.key}.json").write_text(json.dumps(found))

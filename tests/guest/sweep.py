@@ -112,7 +112,7 @@ class Sweep:
     log: KernelLog
     outcome: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)
     records: int = 0
     hit: int = 0
 
@@ -151,7 +151,7 @@ class Sweep:
     def _timed(self, what: str) -> Iterator[None]:
         begin = time.monotonic()
         yield
-        self.seconds[what] += time.monotonic() - begin
+        self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - begin
 
     def try_refused(self, refused: Sequence[list[Any]]) -> None:
         """Ask the kernel for what the plan refuses, without enabling it."""

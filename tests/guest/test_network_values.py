@@ -91,3 +91,8 @@ def check_loopback(*options: str) -> None:
 @pytest.mark.guest(timeout=400)
 def test_ports_and_addresses_of_packets_are_those_of_the_sockets() -> None:
     check_loopback()
+
+
+@pytest.mark.guest(root="bcc", timeout=400)
+def test_ports_and_addresses_by_bpf_programs_are_those_of_the_sockets() -> None:
+    check_loopback("--backend", "bcc")

@@ -68,13 +68,13 @@ def _files(directory: Path) -> Iterator[Call]:
     values = {"fd": file, "offset": 4096, "nbytes": 1 << 32, "flags": 2}
     yield Call("ksys_sync_file_range", "__x64_sys_sync_file_range", values)
     for count, position in ((100, 4000), (0, 1 << 40)):
-        # Not an empty text: kernels before 6.13 do not tell one of a process from memory that cannot be read.
+        # Not an empty text: kprobe events do not tell one of a process from memory that cannot be read.
         buffer = ctypes.create_string_buffer(b"what is there before", 100)
-        values = {"buf": "what is there before", "count": count, "pos": position}
+        of_buffer = {"buf": "what is there before", "count": count, "pos": position}
         call("pwrite64", file, buffer, count, position)
-        yield Call("ksys_pwrite64", "__x64_sys_pwrite64", values)
+        yield Call("ksys_pwrite64", "__x64_sys_pwrite64", of_buffer)
         call("pread64", file, buffer, count, position)
-        yield Call("ksys_pread64", "__x64_sys_pread64", values)
+        yield Call("ksys_pread64", "__x64_sys_pread64", of_buffer)
     call("fchown", file, 12, 34)
     yield Call("vfs_fchown", "ksys_fchown", {"user": 12, "group": 34})
     only_path = os.open(path, os.O_PATH)

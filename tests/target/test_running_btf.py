@@ -13,6 +13,7 @@ from inlinetrace.btf.kinds import LocFlag
 from inlinetrace.btf.reader import Btf
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.errors import FormatError, NotFoundError
+from inlinetrace.target.cache import Cache
 from inlinetrace.target.loaded import AddressKind
 from inlinetrace.target.running_btf import open_running_btf
 from tests.btf import examples
@@ -125,3 +126,33 @@ def test_dwarf_does_where_the_kernel_cannot_deliver_its_btf(
     args.source = "btf"
     with pytest.raises(NotFoundError, match="btf_vmlinux_inline"):
         open_listing(args, machine.host)
+
+
+def test_what_was_made_of_the_running_kernel_does_where_there_is_no_dwarf(machine: Machine) -> None:
+    for name in ("vmlinux", "vmlinux.inline"):
+        machine.path(f"/sys/kernel/btf/{name}").unlink()
+    parser = argparse.ArgumentParser()
+    add_input_arguments(parser)
+    add_btf_arguments(parser)
+    args = parser.parse_args([])
+    args.verbose = False
+    with pytest.raises(NotFoundError, match="no vmlinux with DWARF"):
+        open_listing(args, machine.host)
+    Cache(machine.host, BUILD_ID).remember_location_info(examples.SPLIT_INLINE, examples.SPLIT_MAIN, [])
+    image = open_listing(args, machine.host)
+    assert [(site.address, site.symbol) for site in image.listing(["add"]).sites()] == [(STEXT + 0x10, "caller")]
+    args.source = "dwarf"
+    with pytest.raises(NotFoundError, match="no vmlinux with DWARF"):
+        open_listing(args, machine.host)
+
+
+def test_detached_location_info_that_was_made_for_what_runs(machine: Machine) -> None:
+    parser = argparse.ArgumentParser()
+    add_input_arguments(parser)
+    add_btf_arguments(parser)
+    inline = machine.write("/tmp/vmlinux.inline", examples.SPLIT_INLINE)
+    base = machine.path("/sys/kernel/btf/vmlinux")
+    args = parser.parse_args(["--btf", str(inline), "-B", str(base), "--loaded"])
+    args.verbose = False
+    image = open_listing(args, machine.host)
+    assert [site.address for site in image.listing(["add"]).sites()] == [STEXT + 0x10]
