@@ -171,7 +171,7 @@ class Session:
             finally:
                 started = time.monotonic()
                 outcome.left = self._backend.detach()
-                outcome.detach_seconds = time.monotonic() - started
+                outcome.detach_seconds += time.monotonic() - started
                 if child is not None:
                     child.end()
             outcome.signal = signals[0] if signals else None
@@ -203,10 +203,16 @@ class Session:
             else:
                 idle = min(idle * 2, _IDLE[1])
                 time.sleep(idle)
-        self._backend.disable()
+        self._disable()
         while True:
             if self._batch(limits, True) or not self._backend.busy:
                 return
+
+    def _disable(self) -> None:
+        """Stop recording, which is the first part of detaching."""
+        started = time.monotonic()
+        self._backend.disable()
+        self.outcome.detach_seconds += time.monotonic() - started
 
     def _batch(self, limits: Limits, last: bool) -> bool:
         """Read and show what there is; whether the count is reached."""
@@ -239,7 +245,7 @@ class Session:
     def _account(self, everything: bool) -> None:
         """What the kernel counted and we did not see."""
         outcome = self.outcome
-        self._backend.disable()
+        self._disable()
         outcome.totals = self._backend.totals()
         if outcome.totals is not None:
             self._count(outcome.totals)
