@@ -268,20 +268,37 @@ class Builder:
 
     def to_bytes(self) -> bytes:
         """The object: header, types, layout section, strings."""
-        layout = b""
-        if self.layout:
-            entries = [
-                RFC_LAYOUT.get(Kind(kind), entry) if self.dialect is Dialect.RFC else entry
-                for kind, entry in enumerate(LAYOUT)
-            ]
-            layout = b"".join(struct.pack(self._order + "2BH", fixed, element, 0) for fixed, element in entries)
-        length = CLASSIC_HEADER if self.classic else LAYOUT_HEADER
-        type_len = len(self._types)
-        fields = [0, type_len, type_len + len(layout), len(self._strings)]
-        if not self.classic:
-            fields += [type_len if layout else 0, len(layout)]
-        head = struct.pack(f"{self._order}HBBI{len(fields)}I", MAGIC, VERSION, 0, length, *fields)
-        return head + bytes(self._types) + layout + bytes(self._strings)
+        return object_bytes(
+            self._types,
+            self._strings,
+            byte_order=self.byte_order,
+            classic=self.classic,
+            layout=self.dialect if self.layout else None,
+        )
+
+
+def object_bytes(
+    types: bytes | bytearray,
+    strings: bytes | bytearray,
+    *,
+    byte_order: str,
+    classic: bool = False,
+    layout: Dialect | None = None,
+) -> bytes:
+    """An object of finished sections: header, types, the layout section of a dialect if wanted, strings."""
+    order = "<" if byte_order == "little" else ">"
+    table = b""
+    if layout is not None:
+        entries = [
+            RFC_LAYOUT.get(Kind(kind), entry) if layout is Dialect.RFC else entry for kind, entry in enumerate(LAYOUT)
+        ]
+        table = b"".join(struct.pack(order + "2BH", fixed, element, 0) for fixed, element in entries)
+    length = CLASSIC_HEADER if classic else LAYOUT_HEADER
+    fields = [0, len(types), len(types) + len(table), len(strings)]
+    if not classic:
+        fields += [len(types) if table else 0, len(table)]
+    head = struct.pack(f"{order}HBBI{len(fields)}I", MAGIC, VERSION, 0, length, *fields)
+    return b"".join((head, types, table, strings))
 
 
 def _wrapped(value: int, bits: int) -> int:

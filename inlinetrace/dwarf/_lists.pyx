@@ -123,17 +123,21 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
                          uint64_t* error_at) noexcept nogil:
     cdef bint v5 = unit.version >= 5
     cdef bint split = unit.is_dwo and not v5
-    cdef const uint8_t[::1] section = info.loclists if v5 else info.locations
-    cdef uint64_t size = section.shape[0]
-    cdef const uint8_t* data = &section[0] if size else NULL
-    cdef Cursor c = make_cursor(data, offset, size, info.swap)
+    # a view of the section would count references, which threads that share it wait for
+    cdef uint64_t size = info.loclists.shape[0] if v5 else info.locations.shape[0]
+    cdef const uint8_t* data = NULL
+    cdef Cursor c
     # bit 63 tells an offset of 0 from none
     cdef bint has_views = views != 0
-    cdef Cursor v = make_cursor(data, views & 0x7fffffffffffffffULL, size, info.swap)
+    cdef Cursor v
     cdef uint64_t base = unit.low_pc, pair_begin = 0, pair_end = 0
     cdef Entry entry
     cdef bint is_entry = False, done = False, paired = False
     cdef int error = 0
+    if size:
+        data = &info.loclists[0] if v5 else &info.locations[0]
+    c = make_cursor(data, offset, size, info.swap)
+    v = make_cursor(data, views & 0x7fffffffffffffffULL, size, info.swap)
     out.count = 0
     while not c.error:
         if has_views and v.pos >= offset and (views & 0x7fffffffffffffffULL) < offset:
@@ -226,35 +230,38 @@ def location_list(Info info, Py_ssize_t unit_index, uint64_t offset, uint64_t vi
         free(found.items)
 
 
-cdef uint64_t _moved(LineProgram lines, uint64_t address, uint64_t view) except? 0xffffffffffffffff:
+cdef uint64_t _moved(LineProgram lines, uint64_t address, uint64_t view) noexcept nogil:
     """The address that a label belongs to which gcc may have left before alignment padding.
 
     If the line table has no row with the label's view at its address, the label is that of the next row.
     """
     cdef uint64_t following = 0
-    lines.decode()
-    if view <= 0xffffffff and lines.has_row_at(address, <uint32_t>view):
+    cdef bint found = False
+    if view <= 0xffffffffULL:
+        found = lines.has_row_at(address, <uint32_t>view)
+    if found:
         return address
-    if lines.next_row_at(address, &following) and following - address < PADDING:
+    found = lines.next_row_at(address, &following)
+    if found and following - address < PADDING:
         return following
     return address
 
 
-cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
-                   uint64_t view, LineProgram lines, Entry* live, bint* empty) except -1:
-    """Find the entry of a location list that is live at (``pc``, ``view``); ``found`` is reused by the caller.
+cdef int live_entry(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
+                    uint64_t view, LineProgram lines, Entry* live, bint* is_live, bint* empty,
+                    uint64_t* error_at) noexcept nogil:
+    """What find_live does, without the GIL; ``is_live`` tells whether there is one.
 
-    An entry is live if (begin, begin view) <= (pc, view) < (end, end view). Without view pairs the views of all labels
-    are 0 and so is the one that counts. ``lines``, the unit's line table, corrects labels that were left before
-    alignment padding; None leaves them. Returns 1 with the entry in ``live``, ``empty`` telling that its range has no
-    bytes, or 0 if none is live.
+    Returns 0, LINES_NEEDED if ``lines`` has to be decoded first, or an error for raise_list_error.
     """
-    cdef uint64_t at = 0, i, begin, end
+    cdef uint64_t i, begin, end
     cdef Entry* e
     cdef Entry* default = NULL
-    cdef int error = read_locations(info, unit, offset, views, found, &at)
+    cdef bint corrected
+    cdef int error = read_locations(info, unit, offset, views, found, error_at)
+    is_live[0] = False
     if error:
-        raise_list_error(info, error, unit.version >= 5, True, at)
+        return error
     for i in range(found.count):
         e = &found.items[i]
         if e.is_default:
@@ -265,6 +272,9 @@ cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset,
         begin = e.begin
         end = e.end
         if views and lines is not None:
+            corrected = begin + PADDING > pc or (end + PADDING > pc and end <= pc)
+            if corrected and not lines._decoded:
+                return LINES_NEEDED
             if begin + PADDING > pc:
                 begin = _moved(lines, begin, e.begin_view)
             if end + PADDING > pc and end <= pc:
@@ -277,19 +287,40 @@ cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset,
             continue
         live[0] = e[0]
         empty[0] = begin == end
-        return 1
+        is_live[0] = True
+        return 0
     if default != NULL:
         live[0] = default[0]
         empty[0] = False
-        return 1
+        is_live[0] = True
     return 0
+
+
+cdef int find_live(Info info, UnitHeader* unit, Entries* found, uint64_t offset, uint64_t views, uint64_t pc,
+                   uint64_t view, LineProgram lines, Entry* live, bint* empty) except -1:
+    """Find the entry of a location list that is live at (``pc``, ``view``); ``found`` is reused by the caller.
+
+    An entry is live if (begin, begin view) <= (pc, view) < (end, end view). Without view pairs the views of all labels
+    are 0 and so is the one that counts. ``lines``, the unit's line table, corrects labels that were left before
+    alignment padding; None leaves them. Returns 1 with the entry in ``live``, ``empty`` telling that its range has no
+    bytes, or 0 if none is live.
+    """
+    cdef uint64_t at = 0
+    cdef bint is_live = False
+    cdef int error = live_entry(info, unit, found, offset, views, pc, view, lines, live, &is_live, empty, &at)
+    if error == LINES_NEEDED:
+        lines.decode()
+        error = live_entry(info, unit, found, offset, views, pc, view, lines, live, &is_live, empty, &at)
+    if error:
+        raise_list_error(info, error, unit.version >= 5, True, at)
+    return is_live
 
 
 cdef int read_ranges(Info info, UnitHeader* unit, uint64_t offset, Entries* out, uint64_t* error_at) noexcept nogil:
     """Read a range list; 0, or an error whose place is ``error_at``."""
     cdef bint v5 = unit.version >= 5
-    cdef const uint8_t[::1] section = info.rnglists if v5 else info.ranges
-    cdef uint64_t size = section.shape[0]
+    cdef uint64_t size = info.rnglists.shape[0] if v5 else info.ranges.shape[0]
+    cdef const uint8_t* data = NULL
     cdef uint64_t base = unit.low_pc
     cdef Cursor c
     cdef Entry entry
@@ -297,8 +328,10 @@ cdef int read_ranges(Info info, UnitHeader* unit, uint64_t offset, Entries* out,
     cdef int error = 0
     if not v5:
         offset += unit.ranges_base
+    if size:
+        data = &info.rnglists[0] if v5 else &info.ranges[0]
     out.count = 0
-    c = make_cursor(&section[0] if size else NULL, offset, size, info.swap)
+    c = make_cursor(data, offset, size, info.swap)
     while not c.error:
         error = _next(info, unit, &c, v5, False, &base, &entry, &is_entry, &done)
         if error or c.error or done:

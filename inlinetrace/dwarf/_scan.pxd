@@ -81,5 +81,6 @@ cdef class Chunk:
     cdef uint64_t function_count, function_capacity
     cdef uint64_t parameter_count, parameter_capacity
     cdef readonly uint64_t entries
+    cdef uint64_t bytes_     # of the units
 
     cdef Py_ssize_t function_at(self, uint64_t die) noexcept nogil

@@ -55,8 +55,9 @@ cdef struct Reader:
     bint in_abbrev
 
 
-cdef int _more(void** array, uint64_t* capacity, size_t item) noexcept nogil:
-    cdef uint64_t wanted = capacity[0] * 2 if capacity[0] else 512
+cdef int _more(void** array, uint64_t* capacity, size_t item, uint64_t expected) noexcept nogil:
+    """Make room for more items. What is ``expected`` costs address space alone until it is used."""
+    cdef uint64_t wanted = capacity[0] * 2 if capacity[0] else max(expected, <uint64_t>512)
     cdef void* moved = realloc(array[0], wanted * item)
     if moved == NULL:
         return ERR_MEMORY
@@ -146,7 +147,7 @@ cdef int _read_site(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     cdef uint32_t i
     cdef int error = 0
     if out.site_count == out.site_capacity:
-        error = _more(<void**>&out.sites, &out.site_capacity, sizeof(SiteRecord))
+        error = _more(<void**>&out.sites, &out.site_capacity, sizeof(SiteRecord), out.bytes_ // 256)
         if error:
             return error
     site = &out.sites[out.site_count]
@@ -219,7 +220,7 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
     cdef uint32_t i
     cdef int error = 0
     if out.function_count == out.function_capacity:
-        error = _more(<void**>&out.functions, &out.function_capacity, sizeof(FunctionRecord))
+        error = _more(<void**>&out.functions, &out.function_capacity, sizeof(FunctionRecord), out.bytes_ // 1024)
         if error:
             return error
     function = &out.functions[out.function_count]
@@ -300,7 +301,7 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
     cdef Value value
     cdef uint32_t i
     if out.parameter_count == out.parameter_capacity:
-        if _more(<void**>&out.parameters, &out.parameter_capacity, sizeof(ParameterRecord)):
+        if _more(<void**>&out.parameters, &out.parameter_capacity, sizeof(ParameterRecord), out.bytes_ // 128):
             return ERR_MEMORY
     parameter = &out.parameters[out.parameter_count]
     memset(parameter, 0, sizeof(ParameterRecord))
@@ -352,7 +353,7 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
 
 
 cdef int _push(Reader* r, int32_t parent, bint owns) noexcept nogil:
-    if r.depth == r.capacity and _more(<void**>&r.levels, &r.capacity, sizeof(Level)):
+    if r.depth == r.capacity and _more(<void**>&r.levels, &r.capacity, sizeof(Level), 0):
         return ERR_MEMORY
     r.levels[r.depth].parent = parent
     r.levels[r.depth].owns = owns
@@ -492,6 +493,25 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     return 0
 
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    #define inlinetrace_trim() malloc_trim(0)
+    #else
+    #define inlinetrace_trim() ((void)0)
+    #endif
+    """
+    void inlinetrace_trim() nogil
+
+
+def give_back():
+    """Return freed memory to the system, which the C library would keep for later."""
+    with nogil:
+        inlinetrace_trim()
+
+
 def scan(Info info, Py_ssize_t first, Py_ssize_t last):
     """Scan the units ``first`` up to, not including, ``last`` without the GIL; return a Chunk.
 
@@ -505,6 +525,8 @@ def scan(Info info, Py_ssize_t first, Py_ssize_t last):
         raise IndexError("no such units")
     out.first_unit = first
     out.last_unit = last
+    if first < last:
+        out.bytes_ = info.headers[last - 1].end - info.headers[first].offset
     memset(&reader, 0, sizeof(reader))
     with nogil:
         for i in range(first, last):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._records import Records
-from inlinetrace.dwarf._scan import Chunk, scan
+from inlinetrace.dwarf._scan import Chunk, give_back, scan
 from inlinetrace.dwarf._units import Info
 from inlinetrace.dwarf.frames import CallFrames, FrameTable
 from inlinetrace.dwarf.split import SplitUnits, find_split_units
@@ -129,6 +129,11 @@ class DebugInfo:
             by_info[number].append(chunk)
         return [Records(info, parts) for info, parts in zip(self.infos, by_info, strict=True)]
 
+    def forget_records(self) -> None:
+        """Let go of the records, a hundred megabytes for a kernel; whoever needs them has them read again."""
+        if self.__dict__.pop("records", None) is not None:
+            give_back()
+
     @property
     def supplement_number(self) -> int | None:
         """Number of the supplementary file's Info, None if there is none."""
@@ -182,16 +187,17 @@ class DebugInfo:
         program = self._lines.pop(key, None)
         if program is None:
             elf = self.elf
+            data, line_str, strings, string_offsets = self._line_sections
             program = LineProgram(
-                elf.data(".debug_line"),
+                data,
                 unit.stmt_list,
                 path=elf.path,
                 little_endian=elf.little_endian,
                 address_size=unit.address_size,
                 comp_dir=unit.comp_dir,
-                line_str=elf.data(".debug_line_str"),
-                strings=elf.data(".debug_str"),
-                string_offsets=elf.data(".debug_str_offsets"),
+                line_str=line_str,
+                strings=strings,
+                string_offsets=string_offsets,
                 string_offsets_base=unit.str_offsets_base,
             )
             if len(self._lines) >= _LINES_KEPT:
@@ -199,6 +205,12 @@ class DebugInfo:
         # A dict keeps the order of insertion: what was used last stands last.
         self._lines[key] = program
         return program
+
+    @cached_property
+    def _line_sections(self) -> tuple[memoryview, memoryview, memoryview, memoryview]:
+        """The sections that line tables are read from."""
+        data = self.elf.data
+        return data(".debug_line"), data(".debug_line_str"), data(".debug_str"), data(".debug_str_offsets")
 
     def forget_lines(self) -> None:
         """Let go of the line tables that were read; those of a kernel take a hundred megabytes."""

@@ -115,6 +115,16 @@ class ElfFile:
         return ElfFile(self._data, self.path, other)
 
     @property
+    def image(self) -> memoryview:
+        """The whole file, after decompression."""
+        return self._data
+
+    def forget_pages(self) -> None:
+        """Let go of the pages of the file that are in memory; they come back when they are read again."""
+        if isinstance(self._data.obj, mmap.mmap):
+            self._data.obj.madvise(mmap.MADV_DONTNEED)
+
+    @property
     def file_size(self) -> int:
         """Size in bytes, after decompression."""
         return len(self._data)

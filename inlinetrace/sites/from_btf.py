@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
+_QUALIFIED_POINTER = re.compile(r"\* (const|volatile|restrict)\b(?: (?=\)))?")
 _PART = re.compile(r"\.(part|cold)\b")
 
 
@@ -167,8 +168,8 @@ class BtfSites:
 
     ``btf`` holds the LOC kinds, on its bases. ``surroundings`` knows sections and symbols (``ElfSurroundings``);
     without it there are no addresses, callers and out-of-line copies. ``image_base`` is the address that address
-    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``module`` goes into
-    every Site.
+    constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``section_offsets``:
+    Site.address is the offset in the section, as it is for a relocatable file. ``module`` goes into every Site.
 
     Errors: NotFoundError for an object without location info.
     """
@@ -181,6 +182,7 @@ class BtfSites:
         surroundings: Surroundings | None = None,
         image_base: int | None = None,
         offset_base: OffsetBase | None = None,
+        section_offsets: bool = False,
         module: str | None = None,
     ) -> None:
         if btf.dialect is None:
@@ -188,7 +190,8 @@ class BtfSites:
         self.btf = btf
         self.machine = machine
         self.module = module
-        self._surroundings = surroundings
+        self.surroundings = surroundings
+        self._section_offsets = section_offsets
         self._sections: Mapping[str, SectionAddress] = surroundings.sections if surroundings is not None else {}
         if image_base is None and surroundings is not None:
             image_base = surroundings.image_base
@@ -220,7 +223,7 @@ class BtfSites:
 
     def has_copy(self, name: str) -> bool:
         """Whether the symbol table has a function with this name."""
-        return self._surroundings is not None and bool(self._surroundings.copies(name))
+        return self.surroundings is not None and bool(self.surroundings.copies(name))
 
     def fully_inlined(self, function: int) -> bool | None:
         """True if a function has no copy of its own: its FUNC is in the inline object. None where that says nothing."""
@@ -268,12 +271,12 @@ class BtfSites:
             address = self._address(row.section, row.offset, self.offset_base)
             section, section_offset = self._place(row, address)
             symbol = None
-            if self._surroundings is not None and address is not None:
-                symbol = self._surroundings.symbol(address)
+            if self.surroundings is not None and address is not None:
+                symbol = self.surroundings.symbol(address)
             yield Site(
                 function=function.name,
                 inlined=True,
-                address=row.offset if address is None else address,
+                address=self._shown(row.offset if address is None else address, section_offset),
                 section=section,
                 section_offset=section_offset,
                 symbol=symbol[0] if symbol else None,
@@ -288,7 +291,7 @@ class BtfSites:
 
     def copies(self, patterns: Sequence[str]) -> Iterator[Site]:
         """The out-of-line copies of matching functions. BTF says nothing of their parameters' locations at entry."""
-        if self._surroundings is None:
+        if self.surroundings is None:
             return
         unknown = Unavailable(Reason.NO_FORM, "BTF records no locations at the entry of a function")
         seen: set[str] = set()
@@ -300,14 +303,15 @@ class BtfSites:
             seen.add(name)
             function = self._make_function(name, found.type_id)
             parameters = tuple(Parameter(*parameter, unknown) for parameter in function.parameters)
-            for copy in self._surroundings.copies(name):
+            for copy in self.surroundings.copies(name):
                 where = self._sections.get(copy.section)
+                offset = None if where is None else copy.address - where.address
                 yield Site(
                     function=name,
                     inlined=False,
-                    address=copy.address,
+                    address=self._shown(copy.address, offset),
                     section=copy.section,
-                    section_offset=None if where is None else copy.address - where.address,
+                    section_offset=offset,
                     symbol=copy.symbol,
                     symbol_offset=0,
                     return_type=function.return_type,
@@ -318,18 +322,21 @@ class BtfSites:
                     source="btf",
                 )
 
+    def _shown(self, address: int, section_offset: int | None) -> int:
+        return section_offset if self._section_offsets and section_offset is not None else address
+
     def _decide(self) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
         if self._rfc:
             return OffsetBase.IMAGE
-        if self._surroundings is None or self._image_base is None:
+        if self.surroundings is None or self._image_base is None:
             return OffsetBase.SECTION
         hits = dict.fromkeys(OffsetBase, 0)
         for section, found in self._all_rows():
             for _, _, offset, _ in found[:: max(len(found) // _SAMPLED, 1)]:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
-                    hits[base] += address is not None and self._surroundings.symbol(address) is not None
+                    hits[base] += address is not None and self.surroundings.symbol(address) is not None
         return OffsetBase.IMAGE if hits[OffsetBase.IMAGE] > hits[OffsetBase.SECTION] else OffsetBase.SECTION
 
     def _address(self, section: str, offset: int, base: OffsetBase) -> int | None:
@@ -376,21 +383,22 @@ class BtfSites:
             params.pop()
         return _Function(
             name,
-            self._declarators.text(prototype.return_type_id, ""),
-            tuple((param.name, self._type(param.type_id)) for param in params),
+            _spelled(self._declarators.text(prototype.return_type_id, "")),
+            tuple((param.name, self.type_name(param.type_id)) for param in params),
             variadic,
         )
 
     def _error(self, text: str, type_id: int) -> FormatError:
         return FormatError(text, path=self.btf.path, section=self.btf.section, type_id=type_id)
 
-    def _type(self, type_id: int) -> TypeName:
+    def type_name(self, type_id: int) -> TypeName:
+        """Text, size and encoding of a type; ``die`` is its id."""
         known = self._types.get(type_id)
         if known is None:
             below = self.btf.skip(type_id)
             encoding, signed = _encoding(below)
             size = self.btf.size_of(type_id) if isinstance(below, (Int, Float, Enum, Ptr, Composite, Array)) else 0
-            text = self._declarators.text(type_id, "")
+            text = _spelled(self._declarators.text(type_id, ""))
             known = self._types[type_id] = TypeName(text, size, encoding, signed, type_id)
         return known
 
@@ -498,6 +506,11 @@ class BtfSites:
         return Location.registers(order, size=size, address_size=address_size, little_endian=little)
 
 
+def _spelled(text: str) -> str:
+    """A type in the words of a listing from DWARF: ``char *const``, where the C printer has ``char * const``."""
+    return _QUALIFIED_POINTER.sub(r"*\1", text).rstrip()
+
+
 def section_of(name: str) -> str:
     """The ELF section that a LOCSEC stands for: ``inline.text`` and ``.text`` are ``.text``, the RFC's ``inline`` is
     too.
@@ -514,7 +527,7 @@ def _encoding(below: Type) -> tuple[Encoding, bool]:
     if isinstance(below, Enum):
         return Encoding.ENUM, below.signed
     if isinstance(below, Float):
-        return Encoding.FLOAT, True
+        return Encoding.FLOAT, False
     if isinstance(below, (Composite, Array)):
         return Encoding.AGGREGATE, False
     if isinstance(below, Int):

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from inlinetrace.target.host import Host
 
 _FILE = "debug-file.json"
+_INLINE = "BTF.inline"
+_BASE = "BTF"
+_BASES = "bases.json"
 
 
 def cache_home(host: Host) -> str | None:
@@ -61,5 +65,38 @@ class Cache:
             return
         try:
             self._host.create(f"{self.path}/{_FILE}", json.dumps({"path": debug_file}) + "\n")
+        except OSError:
+            return
+
+    def location_info(self) -> tuple[str, list[str]] | None:
+        """The file with location info that was made of this build, and its bases, outermost first; None without one."""
+        if self.path is None or not is_ours(self._host, self.path):
+            return None
+        names = [f"{self.path}/{name}" for name in (_INLINE, _BASE, _BASES)]
+        if not all(is_ours(self._host, name) for name in names) or not self._host.exists(names[0]):
+            return None
+        try:
+            bases: Any = json.loads(self._host.read_text(names[2]))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(bases, list) or not all(isinstance(base, str) and os.path.isabs(base) for base in bases):
+            return None
+        if self._host.exists(names[1]):
+            bases = [*bases, self._host.path(names[1])]
+        return (self._host.path(names[0]), bases) if bases else None
+
+    def remember_location_info(self, inline: bytes, base: bytes | None, bases: Sequence[str]) -> None:
+        """Keep location info with the types it refers to: ``base``, if made too, on top of the files ``bases``."""
+        if self.path is None or not is_ours(self._host, self.path):
+            return
+        try:
+            # What is there may be of other settings: it goes first, so that nothing is ever read with half of the new.
+            for name in (_INLINE, _BASE):
+                if self._host.exists(f"{self.path}/{name}"):
+                    self._host.remove(f"{self.path}/{name}")
+            self._host.create(f"{self.path}/{_BASES}", json.dumps(list(bases)) + "\n")
+            if base is not None:
+                self._host.create(f"{self.path}/{_BASE}", base)
+            self._host.create(f"{self.path}/{_INLINE}", inline)
         except OSError:
             return

@@ -96,6 +96,11 @@ class Image:
         return found
 
     @property
+    def has_symbols(self) -> bool:
+        """See Listed: DWARF has the functions itself."""
+        return True
+
+    @property
     def machine(self) -> Machine:
         """The machine whose registers are named."""
         return self.debug.machine
@@ -210,6 +215,11 @@ class Image:
             return None
         by_source, by_target = self._code.jumps_by_source, self._code.jumps
         return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
+
+    def forget_code(self) -> None:
+        """Let go of the decoded instructions; whoever asks for them has them decoded again."""
+        for name in ("_code", "_flow"):
+            self.__dict__.pop(name, None)
 
     def flow(self, address: int) -> Flow | None:
         """The jumps of the program; None if the instructions at ``address`` are not at hand."""

@@ -89,6 +89,14 @@ def section_addresses(host: Host, name: str) -> dict[str, int] | None:
     return found or None
 
 
+def loading(host: Host, name: str) -> int | None:
+    """A number that is another one each time a module is loaded; None if it is not loaded."""
+    try:
+        return host.identity(f"/sys/module/{name.replace('-', '_')}")
+    except OSError:
+        return None
+
+
 def build_id_of_notes(data: bytes, path: str) -> bytes | None:
     """The build id among the notes that the kernel shows in a file of /sys. Raises FormatError."""
     notes = read_notes(memoryview(data), 4, sys.byteorder == "little", path=path, section="notes")
@@ -124,6 +132,17 @@ def is_built_in(host: Host, name: str, release: str) -> bool:
         for folder in MODULE_FOLDERS
         for path in _listed(host, f"{folder}/{release}/modules.builtin")
     )
+
+
+def installed_modules(host: Host, release: str) -> list[str]:
+    """Names of all modules below /lib/modules/RELEASE that the kernel could load, sorted."""
+    found = {
+        module_name(path)
+        for folder in MODULE_FOLDERS
+        for path in host.walk(f"{folder}/{release}")
+        if path.endswith(MODULE_SUFFIXES)
+    }
+    return sorted(found)
 
 
 def find_module_file(host: Host, name: str, release: str) -> str | None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+DIRECTORY = "{directory}"
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -23,8 +25,17 @@ class CommandError(Exception):
     """A measured command failed."""
 
 
+def _environment() -> dict[str, str]:
+    """Ours, but bytecode is kept: an installed program has it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run(command: Sequence[str], directory: Path) -> Usage:
-    """Run ``command`` in ``directory``, its output into files there; raises CommandError if it does not exit with 0."""
+    """Run ``command``, its output into files in ``directory``; raises CommandError if it does not exit with 0.
+
+    DIRECTORY in an argument stands for that directory.
+    """
+    command = [argument.replace(DIRECTORY, str(directory)) for argument in command]
     output, messages = directory / "stdout", directory / "stderr"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     actions = [
@@ -33,7 +44,7 @@ def run(command: Sequence[str], directory: Path) -> Usage:
     ]
     started = time.perf_counter()
     try:
-        process = os.posix_spawnp(command[0], list(command), os.environ, file_actions=actions)
+        process = os.posix_spawnp(command[0], list(command), _environment(), file_actions=actions)
     except OSError as error:
         raise CommandError(f"{command[0]}: {error.strerror}") from error
     _, status, used = os.wait4(process, 0)

@@ -1,0 +1,538 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The expressions that nearly all locations are, resolved to the form of a LOC_PARAM without the GIL.
+
+The meaning of every expression is that of inlinetrace.sites.resolve, sites.doubt and generate.forms; this is the same
+for those whose operations only move and add up registers, the frame base, constants and addresses. Whatever computes
+more is known to have no form and needs no nodes. What is not certain here is left to them: resolve_simple says so.
+"""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from inlinetrace.dwarf._cursor cimport (
+    Cursor, ERR_NONE, make_cursor, read_sleb, read_u8, read_uint, read_uleb, skip,
+)
+from inlinetrace.dwarf._forms cimport UnitHeader
+from inlinetrace.dwarf._frame_entries cimport Fde
+from inlinetrace.dwarf._frames cimport CFA_REGISTER, FrameTable, Row
+
+from inlinetrace.errors import FormatError
+from inlinetrace.sites.reasons import Doubt, Reason
+
+REASONS = tuple([reason.value for reason in Reason])
+DOUBTS = tuple([doubt.value for doubt in Doubt])
+
+cdef enum:
+    F_SIGNED = 0x01
+    F_CONST = 0x02
+    F_ADDR = 0x04
+    F_REG = 0x08
+    F_DEREF = 0x10
+    F_OFFSET = 0x20
+
+cdef enum:
+    # kinds of values on the stack
+    K_CONSTANT = 0
+    K_ADDRESS = 1
+    K_REGISTER = 2           # register plus offset
+    K_LOADED = 3             # memory at register plus offset, plus another number
+    K_COMPUTED = 4           # nothing that a form could say, whatever is done to it
+
+cdef enum:
+    MAX_DEPTH = 16
+    MAX_OPERATIONS = 64
+    MAX_FORM_SIZE = 16
+    MAX_CONSTANT_SIZE = 8
+    MAX_VALUE_SIZE = 1 << 20
+    RFC_FRAME_BASE = 33
+    NO_REGISTER = 0x7fffffff
+
+cdef struct Number:
+    int kind
+    bint framed
+    uint64_t a               # constant or address, or what is added to what was loaded
+    uint64_t register_number
+    int64_t offset
+    uint64_t loaded          # bytes
+
+
+cdef uint8_t status_of(object reason) except 0:
+    return <uint8_t>(1 + REASONS.index(reason.value))
+
+
+cdef uint8_t doubt_of(object doubt) except? 255:
+    return 0 if doubt is None else <uint8_t>(1 + DOUBTS.index(doubt.value))
+
+
+cdef uint8_t NO_LOCATION = status_of(Reason.NO_LOCATION)
+cdef uint8_t ENTRY_VALUE = status_of(Reason.ENTRY_VALUE)
+cdef uint8_t IMPLICIT_POINTER = status_of(Reason.IMPLICIT_POINTER)
+cdef uint8_t PARTLY = status_of(Reason.PARTLY)
+cdef uint8_t VECTOR = status_of(Reason.VECTOR_REGISTER)
+cdef uint8_t NO_FRAME = status_of(Reason.NO_FRAME)
+cdef uint8_t NO_FORM = status_of(Reason.NO_FORM)
+cdef uint8_t UNSUPPORTED = status_of(Reason.UNSUPPORTED)
+cdef uint8_t COMPILER = doubt_of(Doubt.COMPILER)
+cdef uint8_t SINGLE_REGISTER = doubt_of(Doubt.SINGLE_REGISTER)
+cdef uint8_t UNSTORED_SLOT = doubt_of(Doubt.UNSTORED_SLOT)
+
+
+cdef class Frames:
+    """See the stub."""
+
+    def __cinit__(self, tuple tables not None):
+        if len(tables) > 2:
+            raise ValueError("a file has .debug_frame and .eh_frame at most")
+        self.first = tables[0] if tables else None
+        self.second = tables[1] if len(tables) > 1 else None
+        self.broken = False
+        try:
+            if self.first is not None:
+                self.first._build_index()
+            if self.second is not None:
+                self.second._build_index()
+        except FormatError:
+            # whoever needs a frame gets the error from the ordinary reader
+            self.broken = True
+
+    cdef int cfa(self, uint64_t pc, uint64_t* register_number, int64_t* offset) noexcept nogil:
+        """Register and offset of the CFA at ``pc``: 1, or 0 if it has none, or -1 for a table that is malformed there."""
+        cdef Fde* fde = NULL
+        cdef Row row
+        cdef uint64_t error_at = 0
+        cdef int error = ERR_NONE
+        if self.broken:
+            return -1
+        # a reference of its own to a table would need the GIL
+        if self.first is not None:
+            fde = self.first.find_fde(pc)
+            if fde != NULL:
+                error = self.first.row_at(fde, pc, NO_REGISTER, &row, &error_at)
+        if fde == NULL and self.second is not None:
+            fde = self.second.find_fde(pc)
+            if fde != NULL:
+                error = self.second.row_at(fde, pc, NO_REGISTER, &row, &error_at)
+        if fde == NULL:
+            return 0
+        if error != ERR_NONE:
+            return -1
+        if row.cfa.kind != CFA_REGISTER:
+            return 0
+        register_number[0] = row.cfa.register_number
+        offset[0] = row.cfa.offset
+        return 1
+
+
+cdef bint same_form(const Form* a, const Form* b) noexcept nogil:
+    cdef uint32_t i
+    if a.size != b.size or a.flags != b.flags or a.count != b.count:
+        return False
+    for i in range(a.count):
+        if a.values[i] != b.values[i]:
+            return False
+    return True
+
+
+cdef bint fits(const Target* target, const Form* form) noexcept nogil:
+    """See forms.fits."""
+    cdef uint32_t i, registers, size = form.size
+    if not target.rfc:
+        return True
+    if form.flags & (F_CONST | F_DEREF) and size != 1 and size != 2 and size != 4 and size != 8:
+        return False
+    if form.flags & F_CONST:
+        return not form.flags & F_ADDR
+    if form.flags & F_OFFSET and form.count != 2:
+        return False
+    registers = 1 if form.flags & F_OFFSET else form.count
+    for i in range(registers):
+        if form.values[i] > 0xffff or form.values[i] == RFC_FRAME_BASE:
+            return False
+    return True
+
+
+cdef inline int _refused(Outcome* out, uint8_t status) noexcept nogil:
+    out.status = status
+    return 0
+
+
+cdef int constant_outcome(const Target* target, uint64_t number, uint64_t size, bint is_signed,
+                          Outcome* out) noexcept nogil:
+    """See forms.constant_form."""
+    cdef uint64_t bits
+    out.shape = S_CONSTANT
+    if size > MAX_CONSTANT_SIZE:
+        return _refused(out, NO_FORM)
+    bits = 8 * size
+    if bits < 64:
+        number &= (1ULL << bits) - 1
+    out.form.size = <uint32_t>size
+    out.form.flags = F_CONST
+    if is_signed and number >> (bits - 1):
+        out.form.flags |= F_SIGNED
+        if bits < 64:
+            number |= ~((1ULL << bits) - 1)
+    out.form.values[0] = <uint32_t>number
+    out.form.count = 1
+    if size > 4:
+        out.form.values[1] = <uint32_t>(number >> 32)
+        out.form.count = 2
+    return 0
+
+
+cdef int _address_outcome(const Target* target, uint64_t address, uint64_t size, Outcome* out) noexcept nogil:
+    """See forms.address_form."""
+    cdef bint below = address < target.image_base
+    if not target.has_image_base or size > MAX_CONSTANT_SIZE:
+        return _refused(out, NO_FORM)
+    constant_outcome(target, address if below else address - target.image_base, size, False, out)
+    out.shape = S_PLAIN
+    if not below:
+        out.form.flags |= F_ADDR
+    return 0
+
+
+cdef int _register_outcome(uint64_t number, int64_t offset, bint memory, uint64_t size, Outcome* out) noexcept nogil:
+    if size > MAX_FORM_SIZE:
+        return _refused(out, NO_FORM)
+    out.form.size = <uint32_t>size
+    out.form.flags = F_REG
+    out.form.values[0] = <uint32_t>number
+    out.form.count = 1
+    if memory:
+        out.form.flags |= F_DEREF
+    if offset:
+        out.form.flags |= F_OFFSET
+        if offset < 0:
+            out.form.flags |= F_SIGNED
+        out.form.values[1] = <uint32_t><uint64_t>offset
+        out.form.count = 2
+        if offset < -0x80000000LL or offset > 0x7fffffffLL:
+            out.form.values[2] = <uint32_t>(<uint64_t>offset >> 32)
+            out.form.count = 3
+    return 0
+
+
+cdef inline int64_t _wrapped(uint64_t number, uint64_t mask) noexcept nogil:
+    """``number`` as a signed one of the width of an address."""
+    number &= mask
+    if number > mask >> 1 and mask != 0xffffffffffffffffULL:
+        return <int64_t>(number | ~mask)
+    return <int64_t>number
+
+
+cdef inline void _plus(Number* number, uint64_t added, uint64_t mask) noexcept nogil:
+    """Add a constant, as _Resolver._offset does."""
+    if number.kind == K_REGISTER:
+        number.offset = _wrapped(<uint64_t>number.offset + added, mask)
+    elif number.kind != K_COMPUTED:
+        number.a = (number.a + added) & mask
+
+
+cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, const uint8_t* data, uint64_t length,
+                        uint64_t size, bint is_signed, const Place* place, Outcome* out) noexcept nogil:
+    """Resolve an expression for a parameter of ``size`` bytes: 0 with the outcome, or 1 if it is not simple."""
+    cdef Cursor c = make_cursor(data, 0, length, target.swap)
+    cdef Number stack[MAX_DEPTH]
+    cdef Number swapped
+    cdef Number* top
+    cdef Number* left
+    cdef int depth = 0, operations = 0, found
+    cdef uint8_t opcode, first = 0, second = 0, third = 0
+    cdef uint64_t mask, number, bytes_, i
+    cdef int64_t offset
+    cdef bint value = False, based, literal, plain = False
+    memset(out, 0, sizeof(Outcome))
+    if not length:
+        return _refused(out, NO_LOCATION)
+    if size > MAX_VALUE_SIZE or unit.address_size > 8 or not unit.address_size:
+        return 1
+    mask = 0xffffffffffffffffULL if unit.address_size == 8 else (1ULL << (8 * unit.address_size)) - 1
+    first = data[0]
+    if 0x50 <= first < 0x70 or first == 0x90:
+        # a register, which stands alone
+        skip(&c, 1)
+        number = read_uleb(&c) if first == 0x90 else first - 0x50
+        if c.error or c.pos != length or number >= 512:
+            return 1
+        if target.vector[number]:
+            return _refused(out, VECTOR)
+        if size > unit.address_size:
+            return _refused(out, PARTLY)
+        _register_outcome(number, 0, False, size if size else unit.address_size, out)
+        return _doubted(target, place, True, True, False, False, number, 0, out)
+    if first == 0x9e:
+        # DW_OP_implicit_value, which stands alone
+        skip(&c, 1)
+        bytes_ = read_uleb(&c)
+        if c.error or c.end - c.pos != bytes_:
+            return 1
+        if not bytes_ or bytes_ < size:
+            return _refused(out, PARTLY)
+        if not size:
+            size = bytes_
+        if size > MAX_CONSTANT_SIZE:
+            return _refused(out, NO_FORM)
+        number = 0
+        for i in range(size):
+            number |= <uint64_t>data[c.pos + (i if target.little_endian else size - 1 - i)] << (8 * i)
+        constant_outcome(target, number, size, is_signed, out)
+        return _doubted(target, place, True, False, False, False, 0, 0, out)
+    if first == 0xa0 or first == 0xf2:
+        # DW_OP_implicit_pointer, alone
+        skip(&c, 1)
+        skip(&c, unit.address_size if unit.version < 3 else unit.offset_size)
+        read_sleb(&c)
+        return 1 if c.error or c.pos != length else _refused(out, IMPLICIT_POINTER)
+    if first == 0xa3 or first == 0xf3:
+        # DW_OP_entry_value of a register, with or without DW_OP_stack_value, away from the entry
+        if place.may_be_entry or length < 3 or data[1] != 1 or not 0x50 <= data[2] < 0x70:
+            return 1
+        if length > 3 and (length != 4 or data[3] != 0x9f):
+            return 1
+        out.framed = True
+        return _refused(out, ENTRY_VALUE)
+    while c.pos < c.end:
+        opcode = read_u8(&c)
+        operations += 1
+        if operations > MAX_OPERATIONS or value:
+            return 1
+        if operations == 2:
+            second = opcode
+        elif operations == 3:
+            third = opcode
+        if opcode == 0x9f:                     # stack_value
+            value = True
+            continue
+        if opcode == 0x96:                     # nop
+            continue
+        top = &stack[depth - 1] if depth else NULL
+        left = &stack[depth - 2] if depth > 1 else NULL
+        if (0x30 <= opcode < 0x50 or 0x70 <= opcode < 0x90 or 0x08 <= opcode <= 0x12 or opcode == 0x03
+                or opcode == 0x91 or opcode == 0x92 or opcode == 0x9c or opcode == 0x14 or opcode == 0x15):
+            # what pushes
+            if depth == MAX_DEPTH:
+                return 1
+            memset(&stack[depth], 0, sizeof(Number))
+            if opcode == 0x12:                 # dup
+                if top == NULL:
+                    return 1
+                stack[depth] = top[0]
+            elif opcode == 0x14 or opcode == 0x15:     # over, pick
+                number = 1 if opcode == 0x14 else read_u8(&c)
+                if number >= <uint64_t>depth:
+                    return 1
+                stack[depth] = stack[depth - 1 - <int>number]
+            elif 0x30 <= opcode < 0x50:
+                stack[depth].a = opcode - 0x30
+            elif 0x70 <= opcode < 0x90 or opcode == 0x92:
+                number = read_uleb(&c) if opcode == 0x92 else opcode - 0x70
+                offset = read_sleb(&c)
+                if c.error or number >= 512:
+                    return 1
+                if target.vector[number]:
+                    return _refused_if_readable(&c, out)
+                stack[depth].kind = K_REGISTER
+                stack[depth].register_number = number
+                stack[depth].offset = _wrapped(<uint64_t>offset, mask)
+            elif opcode == 0x91 or opcode == 0x9c:     # fbreg, call_frame_cfa
+                offset = read_sleb(&c) if opcode == 0x91 else 0
+                if c.error:
+                    return 1
+                out.framed = True
+                found = _frame_base(target, frames, place, opcode == 0x9c, &stack[depth])
+                if found < 0:
+                    return 1
+                if not found:
+                    return _refused_frame(&c, out)
+                _plus(&stack[depth], <uint64_t>offset, mask)
+            elif opcode == 0x03:               # addr
+                if target.relocatable:
+                    # it may be that of another file's symbol
+                    return 1
+                stack[depth].kind = K_ADDRESS
+                stack[depth].a = read_uint(&c, unit.address_size) & mask
+            elif opcode == 0x08:
+                stack[depth].a = read_u8(&c)
+            elif opcode == 0x09:
+                stack[depth].a = <uint64_t><int64_t><int8_t>read_u8(&c) & mask
+            elif opcode == 0x0a:
+                stack[depth].a = read_uint(&c, 2)
+            elif opcode == 0x0b:
+                stack[depth].a = <uint64_t><int64_t><int16_t>read_uint(&c, 2) & mask
+            elif opcode == 0x0c:
+                stack[depth].a = read_uint(&c, 4) & mask
+            elif opcode == 0x0d:
+                stack[depth].a = <uint64_t><int64_t><int32_t>read_uint(&c, 4) & mask
+            elif opcode == 0x0e or opcode == 0x0f:
+                stack[depth].a = read_uint(&c, 8) & mask
+            elif opcode == 0x10:
+                stack[depth].a = read_uleb(&c) & mask
+            else:                              # consts
+                # a number of more than 64 bits is cut like any other, which read_sleb does
+                stack[depth].a = <uint64_t>read_sleb(&c) & mask
+            if c.error:
+                return 1
+            depth += 1
+            continue
+        if top == NULL:
+            return 1
+        if opcode == 0x23:                     # plus_uconst
+            number = read_uleb(&c)
+            if c.error:
+                return 1
+            _plus(top, number, mask)
+        elif opcode == 0x06 or opcode == 0x94:     # deref, deref_size
+            number = unit.address_size if opcode == 0x06 else read_u8(&c)
+            if c.error or not 1 <= number <= unit.address_size:
+                return 1
+            if top.kind == K_REGISTER:
+                top.kind = K_LOADED
+                top.loaded = number
+                top.a = 0
+            else:
+                top.kind = K_COMPUTED
+        elif opcode == 0x13:                   # drop
+            depth -= 1
+        elif opcode == 0x16:                   # swap
+            if left == NULL:
+                return 1
+            swapped = left[0]
+            left[0] = top[0]
+            top[0] = swapped
+        elif opcode == 0x17:                   # rot
+            if depth < 3:
+                return 1
+            swapped = stack[depth - 1]
+            stack[depth - 1] = stack[depth - 2]
+            stack[depth - 2] = stack[depth - 3]
+            stack[depth - 3] = swapped
+        elif opcode == 0x19 or opcode == 0x1f or opcode == 0x20:       # abs, neg, not
+            if top.kind == K_CONSTANT:
+                return 1
+            top.kind = K_COMPUTED
+        elif (opcode == 0x1a or opcode == 0x1b or opcode == 0x1c or opcode == 0x1d or opcode == 0x1e or opcode == 0x21
+                or opcode == 0x22 or 0x24 <= opcode <= 0x27 or 0x29 <= opcode <= 0x2e):
+            # two operands; both constant would be computed
+            if left == NULL or (left.kind == K_CONSTANT and top.kind == K_CONSTANT):
+                return 1
+            if opcode == 0x22 and left.kind == K_CONSTANT:
+                number = left.a
+                left[0] = top[0]
+                _plus(left, number, mask)
+            elif (opcode == 0x22 or opcode == 0x1c) and top.kind == K_CONSTANT:
+                _plus(left, top.a if opcode == 0x22 else 0 - top.a, mask)
+            elif opcode == 0x1a and (left.kind == K_CONSTANT or top.kind == K_CONSTANT):
+                number = top.a if top.kind == K_CONSTANT else left.a
+                if left.kind == K_CONSTANT:
+                    left[0] = top[0]
+                # a mask that takes nothing away from what was loaded is left out
+                if not (left.kind == K_LOADED and left.a == 0 and left.loaded < 8
+                        and (1ULL << (8 * left.loaded)) - 1 & ~number == 0) and not (
+                            left.kind == K_LOADED and left.a == 0 and left.loaded == 8 and ~number == 0):
+                    left.kind = K_COMPUTED
+            else:
+                left.kind = K_COMPUTED
+            depth -= 1
+        else:
+            return 1
+    if c.error or not depth:
+        return 1
+    top = &stack[depth - 1]
+    literal = 0x08 <= first <= 0x11 or 0x30 <= first < 0x50
+    based = 0x70 <= first < 0x90 or first == 0x03 or first == 0x92 or first == 0x91
+    plain = value and ((operations == 2 and second == 0x9f and (literal or based))
+                       or (operations == 3 and second == 0x23 and third == 0x9f and based))
+    if not value:
+        # memory
+        if top.kind != K_REGISTER:
+            return _refused(out, NO_FORM)
+        _register_outcome(top.register_number, top.offset, True, size if size else unit.address_size, out)
+        return _doubted(target, place, plain, False, top.framed, True, top.register_number, top.offset, out)
+    if size > unit.address_size:
+        return _refused(out, PARTLY)
+    if not size:
+        size = unit.address_size
+    if top.kind == K_CONSTANT:
+        constant_outcome(target, top.a, size, is_signed, out)
+        return _doubted(target, place, plain, False, False, False, 0, 0, out)
+    if top.kind == K_ADDRESS:
+        _address_outcome(target, top.a, size, out)
+        return _doubted(target, place, plain, False, False, False, 0, 0, out)
+    if top.kind == K_REGISTER:
+        _register_outcome(top.register_number, top.offset, False, size, out)
+        return _doubted(target, place, plain, top.offset == 0, top.framed, False, top.register_number, top.offset, out)
+    if top.kind == K_LOADED and top.a == 0 and top.loaded == size:
+        _register_outcome(top.register_number, top.offset, True, size, out)
+        return _doubted(target, place, False, False, top.framed, True, top.register_number, top.offset, out)
+    return _refused(out, NO_FORM)
+
+
+cdef int _refused_if_readable(Cursor* c, Outcome* out) noexcept nogil:
+    """A vector register: what follows must be readable for the expression to be one."""
+    if c.pos == c.end or (c.end - c.pos == 1 and c.data[c.pos] == 0x9f):
+        return _refused(out, VECTOR)
+    return 1
+
+
+cdef int _refused_frame(Cursor* c, Outcome* out) noexcept nogil:
+    if c.pos == c.end or (c.end - c.pos == 1 and c.data[c.pos] == 0x9f):
+        return _refused(out, NO_FRAME)
+    return 1
+
+
+cdef int _frame_base(const Target* target, Frames frames, const Place* place, bint cfa, Number* number) noexcept nogil:
+    """The frame base or the CFA: 1, or 0 if there is none, or -1 if it is not simple."""
+    cdef uint64_t register_number = 0
+    cdef int64_t offset = 0
+    cdef int found
+    cdef uint8_t opcode
+    if not cfa:
+        if place.frame_base == NULL or not place.frame_base_length:
+            return 0
+        if place.frame_base_length != 1:
+            return -1
+        opcode = place.frame_base[0]
+        if 0x50 <= opcode < 0x70:
+            if target.vector[opcode - 0x50]:
+                return -1
+            number.kind = K_REGISTER
+            number.register_number = opcode - 0x50
+            number.framed = True
+            return 1
+        if opcode != 0x9c:
+            return -1
+    found = frames.cfa(place.address, &register_number, &offset)
+    if found <= 0:
+        return found
+    if register_number >= 512 or target.vector[register_number]:
+        return -1
+    number.kind = K_REGISTER
+    number.register_number = register_number
+    number.offset = offset
+    number.framed = True
+    return 1
+
+
+cdef int _doubted(const Target* target, const Place* place, bint plain, bint is_register, bint framed, bint memory,
+                  uint64_t register_number, int64_t offset, Outcome* out) noexcept nogil:
+    """See sites.doubt.shape_doubt; and what the dialect cannot say has no form."""
+    cdef bint trusted
+    if not out.status and not fits(target, &out.form):
+        out.status = NO_FORM
+    if out.status:
+        return 0
+    if place.compiler != C_GCC:
+        trusted = plain and not framed and not memory
+        if trusted and out.form.flags & F_REG:
+            trusted = (<int64_t>register_number != target.stack_pointer and offset >= -0x80000000LL
+                       and offset < 0x80000000LL)
+        if not trusted:
+            out.doubt = COMPILER
+            return 0
+    if place.compiler == C_CLANG:
+        return 0
+    if place.single and is_register:
+        out.doubt = SINGLE_REGISTER
+    elif framed and memory:
+        out.doubt = UNSTORED_SLOT
+    return 0

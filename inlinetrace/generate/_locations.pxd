@@ -1,0 +1,30 @@
+# cython: language_level=3
+from libc.stdint cimport uint32_t, uint64_t
+
+from inlinetrace.generate._expressions cimport Form
+
+# One site that is kept: its parameters are the slots from first_slot on, each 1 + index of a form or 0.
+cdef struct SiteItem:
+    uint64_t address
+    uint64_t origin
+    uint64_t canonical       # where the chain of origins ends
+    uint32_t first_slot
+    uint32_t slot_count
+
+cdef class FormTable:
+    cdef Form* items
+    cdef uint64_t count, capacity
+    cdef uint32_t* slots
+    cdef uint64_t mask
+
+    cdef uint32_t intern(self, const Form* form) except 0 nogil
+
+cdef class Collected:
+    cdef readonly FormTable forms
+    cdef SiteItem* sites
+    cdef uint64_t site_count, site_capacity
+    cdef uint32_t* slots
+    cdef uint64_t slot_count, slot_capacity
+    cdef uint64_t reasons[32]
+    cdef uint64_t doubts[32]
+    cdef readonly uint64_t transparent, without_address, parameters

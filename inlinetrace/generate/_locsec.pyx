@@ -1,0 +1,530 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
+"""From collected sites to LOC_PARAM, LOC_PROTO and LOCSEC records.
+
+Records are written once: LOC_PARAMs in the order of their first use, then LOC_PROTOs likewise, then one LOCSEC for
+each section that has sites. The order of the sites is that of the file, so that nothing depends on threads.
+"""
+from cpython cimport array
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from inlinetrace.generate._locations cimport Collected, FormTable, SiteItem
+from inlinetrace.generate._expressions cimport Form
+
+from array import array as make_array
+from collections import namedtuple
+
+from inlinetrace.btf.kinds import CLASSIC_MAX_VLEN, MAX_TYPE_ID, MAX_VLEN, RFC_CONTINUE, RFC_DEREF, Kind
+from inlinetrace.errors import FormatError
+
+Encoded = namedtuple("Encoded", "words types sites loc_params loc_protos without_function out_of_range")
+
+cdef enum:
+    F_SIGNED = 0x01
+    F_CONST = 0x02
+    F_REG = 0x08
+    F_DEREF = 0x10
+    F_OFFSET = 0x20
+    # the first of two parts, in the RFC alone
+    F_CONTINUE = 0x100
+    NOWHERE = 0xffffffff
+
+cdef struct Row:
+    uint64_t address
+    uint32_t origin          # index
+    uint32_t part
+    uint32_t first_slot
+    uint32_t slot_count
+    uint32_t section
+
+cdef struct Item:
+    uint64_t order           # what is sorted by
+    uint32_t func
+    uint32_t proto
+    uint32_t offset
+    uint32_t origin
+
+cdef struct Proto:
+    uint64_t first           # slot in the pool
+    uint32_t count
+
+
+cdef int _room(void** items, uint64_t* capacity, uint64_t wanted, size_t item) except -1 nogil:
+    cdef uint64_t size = capacity[0]
+    cdef void* moved
+    if wanted <= size:
+        return 0
+    size = 2 * size
+    if size < wanted:
+        size = wanted
+    if size < 256:
+        size = 256
+    moved = realloc(items[0], size * item)
+    if moved == NULL:
+        with gil:
+            raise MemoryError
+    items[0] = moved
+    capacity[0] = size
+    return 0
+
+
+cdef inline uint64_t _mix(uint64_t hash_, uint64_t value) noexcept nogil:
+    hash_ = (hash_ ^ value) * 0x9e3779b97f4a7c15ULL
+    return hash_ ^ (hash_ >> 29)
+
+
+cdef int _sort(Item* items, uint64_t count) except -1 nogil:
+    """Sort by ``order``, then by LOC_PROTO; 16 bits at a time, the least significant first."""
+    cdef Item* other
+    cdef Item* source = items
+    cdef Item* target
+    cdef Item* swapped
+    cdef uint64_t* starts
+    cdef uint64_t i, j, digit, at, total, any_, all_
+    cdef int shift
+    cdef Item held
+    if count < 2:
+        return 0
+    other = <Item*>malloc(count * sizeof(Item))
+    starts = <uint64_t*>malloc(65536 * sizeof(uint64_t))
+    if other == NULL or starts == NULL:
+        free(other)
+        free(starts)
+        with gil:
+            raise MemoryError
+    target = other
+    any_ = 0
+    all_ = 0xffffffffffffffffULL
+    for i in range(count):
+        any_ |= items[i].order
+        all_ &= items[i].order
+    for shift in range(0, 64, 16):
+        if ((any_ ^ all_) >> shift) & 0xffff == 0:
+            continue
+        memset(starts, 0, 65536 * sizeof(uint64_t))
+        for i in range(count):
+            starts[(source[i].order >> shift) & 0xffff] += 1
+        total = 0
+        for digit in range(65536):
+            at = starts[digit]
+            starts[digit] = total
+            total += at
+        for i in range(count):
+            digit = (source[i].order >> shift) & 0xffff
+            target[starts[digit]] = source[i]
+            starts[digit] += 1
+        swapped = source
+        source = target
+        target = swapped
+    if source != items:
+        memcpy(items, source, count * sizeof(Item))
+    free(other)
+    free(starts)
+    for i in range(1, count):
+        j = i
+        held = items[i]
+        while j > 0 and items[j - 1].order == held.order and items[j - 1].proto > held.proto:
+            items[j] = items[j - 1]
+            j -= 1
+        items[j] = held
+    return 0
+
+
+cdef class Assembly:
+    """See the stub."""
+
+    cdef Row* rows
+    cdef uint64_t row_count, row_capacity
+    cdef list parts
+    cdef readonly object origins, canonical
+    cdef readonly list section_sites
+    cdef readonly uint64_t without_section
+
+    def __init__(self, parts, sections):
+        cdef uint64_t count = len(sections), i, at, low, high, middle, key, seen = 0, mask = 1, size
+        cdef uint64_t* starts = NULL
+        cdef uint64_t* ends = NULL
+        cdef uint64_t* sites = NULL
+        cdef uint32_t* slots = NULL
+        cdef uint64_t* keys = NULL
+        cdef uint64_t* ends_of = NULL
+        cdef uint64_t total = 0
+        cdef Collected part
+        cdef SiteItem* site
+        cdef Row* row
+        cdef uint32_t number
+        self.parts = list(parts)
+        for part in self.parts:
+            total += part.site_count
+        while mask < 2 * total + 2:
+            mask *= 2
+        try:
+            starts = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+            ends = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+            sites = <uint64_t*>calloc(count + 1, sizeof(uint64_t))
+            slots = <uint32_t*>calloc(mask, sizeof(uint32_t))
+            keys = <uint64_t*>malloc((total + 1) * sizeof(uint64_t))
+            ends_of = <uint64_t*>malloc((total + 1) * sizeof(uint64_t))
+            if starts == NULL or ends == NULL or sites == NULL or slots == NULL or keys == NULL or ends_of == NULL:
+                raise MemoryError
+            mask -= 1
+            for i in range(count):
+                starts[i], ends[i] = sections[i]
+            _room(<void**>&self.rows, &self.row_capacity, total + 1, sizeof(Row))
+            at = count
+            number = 0
+            for part in self.parts:
+                for i in range(part.site_count):
+                    site = &part.sites[i]
+                    if at == count or not starts[at] <= site.address < ends[at]:
+                        low = 0
+                        high = count
+                        while low < high:
+                            middle = (low + high) >> 1
+                            if starts[middle] <= site.address:
+                                low = middle + 1
+                            else:
+                                high = middle
+                        at = count
+                        if low and site.address < ends[low - 1]:
+                            at = low - 1
+                    if at == count:
+                        self.without_section += 1
+                        continue
+                    key = _mix(0, site.origin) & mask
+                    while slots[key] and keys[slots[key] - 1] != site.origin:
+                        key = (key + 1) & mask
+                    if not slots[key]:
+                        keys[seen] = site.origin
+                        ends_of[seen] = site.canonical
+                        seen += 1
+                        slots[key] = <uint32_t>seen
+                    row = &self.rows[self.row_count]
+                    row.address = site.address
+                    row.origin = slots[key] - 1
+                    row.part = number
+                    row.first_slot = site.first_slot
+                    row.slot_count = site.slot_count
+                    row.section = <uint32_t>at
+                    sites[at] += 1
+                    self.row_count += 1
+                number += 1
+            self.origins = make_array("Q")
+            self.origins.frombytes((<const uint8_t*>keys)[:seen * sizeof(uint64_t)])
+            self.canonical = make_array("Q")
+            self.canonical.frombytes((<const uint8_t*>ends_of)[:seen * sizeof(uint64_t)])
+            self.section_sites = [sites[i] for i in range(count)]
+        finally:
+            free(starts)
+            free(ends)
+            free(sites)
+            free(slots)
+            free(keys)
+            free(ends_of)
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    def __len__(self):
+        return self.row_count
+
+    def encode(self, func_ids, *, uint32_t first_id, names, bases, bint by_offset=False, uint32_t address_size=8,
+               bint little_endian=True, rfc=None):
+        cdef _Encoder encoder = _Encoder(self.parts, rfc is not None, address_size, little_endian)
+        cdef const uint32_t[::1] funcs = func_ids
+        cdef const uint32_t[::1] rfc_names = rfc[0] if rfc is not None else func_ids
+        cdef const uint32_t[::1] rfc_protos = rfc[1] if rfc is not None else func_ids
+        cdef Item* items = NULL
+        cdef uint64_t i, count = 0, section, section_count = len(self.section_sites), first, kept = 0
+        cdef uint64_t without_function = 0, out_of_range = 0, at
+        cdef int64_t offset
+        cdef Row* row
+        cdef uint64_t* base_of = NULL
+        cdef uint64_t* ends = NULL
+        cdef uint32_t* words
+        if len(func_ids) != len(self.origins) or len(names) != section_count or len(bases) != section_count:
+            raise ValueError("arrays of other lengths than there are functions or sections")
+        if rfc is not None and (len(rfc[0]) != len(func_ids) or len(rfc[1]) != len(func_ids)):
+            raise ValueError("arrays of other lengths than there are functions")
+        try:
+            items = <Item*>malloc((self.row_count + 1) * sizeof(Item))
+            base_of = <uint64_t*>malloc((section_count + 1) * sizeof(uint64_t))
+            ends = <uint64_t*>calloc(section_count + 2, sizeof(uint64_t))
+            if items == NULL or base_of == NULL or ends == NULL:
+                raise MemoryError
+            for i in range(section_count):
+                base_of[i] = bases[i]
+                # the items of a section stand together; all of them in the RFC
+                ends[i + 1] = ends[i] + (0 if rfc is not None else <uint64_t>self.section_sites[i])
+            with nogil:
+                for i in range(self.row_count):
+                    row = &self.rows[i]
+                    if not funcs[row.origin]:
+                        without_function += 1
+                        continue
+                    offset = <int64_t>(row.address - base_of[row.section])
+                    # offsets of the RFC wrap around
+                    if not 0 <= offset <= 0xffffffffLL and not (
+                            encoder.rfc and -0x80000000LL <= offset < 0x80000000LL):
+                        out_of_range += 1
+                        continue
+                    at = ends[row.section]
+                    if encoder.rfc:
+                        at = kept
+                    items[at].func = funcs[row.origin]
+                    items[at].offset = <uint32_t>offset
+                    items[at].origin = row.origin
+                    items[at].proto = encoder.proto_of(row)
+                    if by_offset or encoder.rfc:
+                        items[at].order = <uint64_t>(<uint32_t>offset) << 32 | funcs[row.origin]
+                    else:
+                        items[at].order = <uint64_t>funcs[row.origin] << 32 | <uint32_t>offset
+                    ends[row.section] += 1
+                    kept += 1
+            first_proto = first_id + encoder.forms.count
+            locsecs = 0
+            lists = []               # first item, count, name
+            if rfc is not None:
+                with nogil:
+                    _sort(items, kept)
+                for first in range(0, kept, CLASSIC_MAX_VLEN):
+                    lists.append((first, min(kept - first, CLASSIC_MAX_VLEN), names[0]))
+            else:
+                first = 0
+                for section in range(section_count):
+                    # what is written lies from where the section began up to where it was filled
+                    count = ends[section] - first
+                    with nogil:
+                        _sort(items + first, count)
+                    at = first
+                    while count:
+                        i = min(count, <uint64_t>MAX_VLEN)
+                        lists.append((at, i, names[section]))
+                        at += i
+                        count -= i
+                    first += <uint64_t>self.section_sites[section]
+            types = encoder.forms.count + encoder.proto_count + len(lists)
+            if first_id + types - 1 > MAX_TYPE_ID:
+                raise FormatError(f"{first_id + types - 1} types: the format has ids up to {MAX_TYPE_ID}")
+            encoder.write_forms()
+            encoder.write_protos(first_id)
+            for at, count, name in lists:
+                encoder.begin(name, Kind.LOCSEC, count, 0)
+                words = encoder.more(count * (4 if encoder.rfc else 3))
+                for i in range(at, at + count):
+                    if encoder.rfc:
+                        words[0] = rfc_names[items[i].origin]
+                        words[1] = rfc_protos[items[i].origin]
+                        words += 2
+                    else:
+                        words[0] = items[i].func
+                        words += 1
+                    words[0] = first_proto + items[i].proto
+                    words[1] = items[i].offset
+                    words += 2
+            return Encoded(encoder.taken(), types, kept, encoder.forms.count, encoder.proto_count, without_function,
+                           out_of_range)
+        finally:
+            free(items)
+            free(base_of)
+            free(ends)
+
+
+cdef class _Encoder:
+    """Gives forms and LOC_PROTOs their numbers, and writes them."""
+
+    cdef bint rfc, little_endian
+    cdef uint32_t address_size
+    cdef list parts
+    cdef FormTable forms
+    cdef Collected part
+    cdef uint32_t part_number
+    cdef dict maps
+    cdef array.array known           # of the part at hand: number of each of its forms, 0 if it has none yet
+    cdef uint32_t* numbers
+    cdef uint32_t* pool
+    cdef uint64_t pool_count, pool_capacity
+    cdef Proto* protos
+    cdef uint64_t proto_count, proto_capacity
+    cdef uint32_t* slots
+    cdef uint64_t mask
+    cdef uint32_t* words
+    cdef uint64_t word_count, word_capacity
+
+    def __cinit__(self, list parts, bint rfc, uint32_t address_size, bint little_endian):
+        self.parts = parts
+        self.rfc = rfc
+        self.address_size = address_size
+        self.little_endian = little_endian
+        self.forms = FormTable()
+        self.part_number = <uint32_t>NOWHERE
+        self.maps = {}
+
+    def __dealloc__(self):
+        free(self.pool)
+        free(self.protos)
+        free(self.slots)
+        free(self.words)
+
+    cdef int turn_to(self, uint32_t number) except -1:
+        """Make part ``number`` the one at hand. Parts of one collector share their forms."""
+        self.part = <Collected>self.parts[number]
+        self.part_number = number
+        known = self.maps.get(id(self.part.forms))
+        if known is None:
+            known = self.maps[id(self.part.forms)] = make_array("I", bytes(4 * max(self.part.forms.count, 1)))
+        self.known = known
+        self.numbers = self.known.data.as_uints
+        return 0
+
+    cdef uint32_t number_of(self, uint32_t slot) except 0 nogil:
+        """Number of a form of the part at hand, counted from 1."""
+        cdef uint32_t number = self.numbers[slot - 1]
+        if not number:
+            number = self.numbers[slot - 1] = self.forms.intern(&self.part.forms.items[slot - 1])
+        return number
+
+    cdef uint32_t proto_of(self, const Row* row) except? 0xffffffff nogil:
+        """Number of the LOC_PROTO of a site, counted from 0."""
+        cdef uint64_t i, first = self.pool_count, hash_, size, j, k
+        cdef uint32_t slot, count
+        cdef const Form* form
+        cdef Form half
+        cdef uint32_t* slots
+        if row.part != self.part_number:
+            with gil:
+                self.turn_to(row.part)
+        _room(<void**>&self.pool, &self.pool_capacity, self.pool_count + 2 * <uint64_t>row.slot_count, sizeof(uint32_t))
+        count = 0
+        for i in range(row.slot_count):
+            slot = self.part.slots[row.first_slot + i]
+            if slot:
+                form = &self.part.forms.items[slot - 1]
+                if self.rfc and not form.flags & (F_CONST | F_DEREF):
+                    # a register is described whole, two of them in a slot each
+                    half = form[0]
+                    half.size = self.address_size
+                    if form.flags == F_REG and form.count == 2:
+                        half.count = 1
+                        half.flags = F_REG | F_CONTINUE
+                        self.pool[first + count] = self.forms.intern(&half)
+                        count += 1
+                        half.values[0] = form.values[1]
+                        half.flags = F_REG
+                    slot = self.forms.intern(&half)
+                else:
+                    slot = self.number_of(slot)
+            self.pool[first + count] = slot
+            count += 1
+        hash_ = _hash(&self.pool[first], count)
+        if self.slots != NULL:
+            i = hash_ & self.mask
+            while self.slots[i]:
+                k = self.slots[i] - 1
+                if self.protos[k].count == count and memcmp(
+                        &self.pool[self.protos[k].first], &self.pool[first], count * sizeof(uint32_t)) == 0:
+                    return <uint32_t>k
+                i = (i + 1) & self.mask
+        _room(<void**>&self.protos, &self.proto_capacity, self.proto_count + 1, sizeof(Proto))
+        self.protos[self.proto_count].first = first
+        self.protos[self.proto_count].count = count
+        self.proto_count += 1
+        self.pool_count += count
+        if self.slots == NULL or 2 * self.proto_count > self.mask:
+            size = 4 * (self.mask + 1) if self.slots != NULL else 4096
+            slots = <uint32_t*>calloc(size, sizeof(uint32_t))
+            if slots == NULL:
+                with gil:
+                    raise MemoryError
+            free(self.slots)
+            self.slots = slots
+            self.mask = size - 1
+            for j in range(self.proto_count):
+                i = _hash(&self.pool[self.protos[j].first], self.protos[j].count) & self.mask
+                while slots[i]:
+                    i = (i + 1) & self.mask
+                slots[i] = <uint32_t>(j + 1)
+        else:
+            i = hash_ & self.mask
+            while self.slots[i]:
+                i = (i + 1) & self.mask
+            self.slots[i] = <uint32_t>self.proto_count
+        return <uint32_t>(self.proto_count - 1)
+
+    cdef uint32_t* more(self, uint64_t count) except NULL:
+        """Room for so many words behind those that are written; they count as written."""
+        _room(<void**>&self.words, &self.word_capacity, self.word_count + count + 1, sizeof(uint32_t))
+        self.word_count += count
+        return &self.words[self.word_count - count]
+
+    cdef int begin(self, uint32_t name, uint32_t kind, uint32_t vlen, uint32_t third, bint kind_flag=False) except -1:
+        cdef uint32_t* words = self.more(3)
+        words[0] = name
+        words[1] = kind << 24 | vlen
+        if kind_flag:
+            words[1] |= 1U << 31
+        words[2] = third
+        return 0
+
+    cdef int write_forms(self) except -1:
+        cdef uint64_t i
+        cdef uint32_t j
+        cdef const Form* form
+        cdef uint32_t* words
+        for i in range(self.forms.count):
+            form = &self.forms.items[i]
+            if self.rfc:
+                self.write_rfc(form)
+                continue
+            self.begin(0, Kind.LOC_PARAM, form.count, form.size)
+            words = self.more(1 + form.count)
+            words[0] = form.flags
+            for j in range(form.count):
+                words[1 + j] = form.values[j]
+        return 0
+
+    cdef int write_rfc(self, const Form* form) except -1:
+        """The form that the RFC has for it: 20 bytes, see rfc in forms.fits."""
+        cdef uint32_t* words
+        cdef uint32_t flags = 0
+        if form.flags & F_CONST:
+            self.begin(0, Kind.LOC_PARAM, 0, 0 - form.size if form.flags & F_SIGNED else form.size, True)
+            words = self.more(2)
+            words[0] = form.values[0]
+            words[1] = form.values[1] if form.count == 2 else 0xffffffffU if form.flags & F_SIGNED else 0
+            return 0
+        if form.flags & F_DEREF:
+            flags |= RFC_DEREF
+        if form.flags & F_CONTINUE:
+            flags |= RFC_CONTINUE
+        self.begin(0, Kind.LOC_PARAM, 0, form.size)
+        words = self.more(2)
+        words[0] = form.values[0] | flags << 16 if self.little_endian else form.values[0] << 16 | flags
+        words[1] = form.values[1] if form.flags & F_OFFSET else 0
+        return 0
+
+    cdef int write_protos(self, uint32_t first_id) except -1:
+        cdef uint64_t i
+        cdef uint32_t j, slot
+        cdef uint32_t* words
+        for i in range(self.proto_count):
+            self.begin(0, Kind.LOC_PROTO, self.protos[i].count, 0)
+            words = self.more(self.protos[i].count)
+            for j in range(self.protos[i].count):
+                slot = self.pool[self.protos[i].first + j]
+                words[j] = first_id + slot - 1 if slot else 0
+        return 0
+
+    cdef object taken(self):
+        result = make_array("I")
+        result.frombytes((<const uint8_t*>self.words)[:self.word_count * sizeof(uint32_t)])
+        return result
+
+
+cdef inline uint64_t _hash(const uint32_t* slots, uint32_t count) noexcept nogil:
+    cdef uint64_t hash_ = count
+    cdef uint32_t i
+    for i in range(count):
+        hash_ = _mix(hash_, slots[i])
+    return hash_

@@ -1,0 +1,104 @@
+"""Where inlined functions and their parameters are, as LOC_PARAM, LOC_PROTO and LOCSEC.
+
+::
+
+    settings = LocationSettings(dialect=Dialect.NEW)
+    found = collect(image.dwarf, image, settings, image_base=base)     # all sites, with all processors
+    origins = found.origins()                                          # entries of the functions that have sites
+    records = found.encode(func_ids, ...)                              # the types to append
+
+A site is that of a listing (inlinetrace.sites): at its entry address, with the location that is live at its address and
+view, without those that are parts of a function joined to it again. What the dialect has no form for and, unless
+``doubtful``, what may show another value than the one passed become "not available" (slot 0), and are counted.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inlinetrace.btf.kinds import Dialect
+from inlinetrace.generate._expressions import Frames
+from inlinetrace.generate._locations import Collected, Collector, Settings
+from inlinetrace.sites._functions import Functions, Sources
+from inlinetrace.sites.locate import Locator
+
+if TYPE_CHECKING:
+    from inlinetrace.dwarf._scan import Chunk
+    from inlinetrace.dwarf.info import DebugInfo
+    from inlinetrace.sites.from_dwarf import Surroundings
+
+
+class SiteAddress(enum.Enum):
+    """Which address stands for a site."""
+
+    ENTRY = "entry"
+    """DW_AT_entry_pc, where the call's arguments are described."""
+    LOW = "low"
+    """DW_AT_low_pc, else the start of the first range, as pahole takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocationSettings:
+    """What location info is to be like; ``doubtful`` keeps the locations that may show another value."""
+
+    dialect: Dialect = Dialect.NEW
+    site_address: SiteAddress = SiteAddress.ENTRY
+    doubtful: bool = False
+
+
+def collect(
+    dwarf: DebugInfo,
+    surroundings: Surroundings,
+    settings: LocationSettings,
+    *,
+    image_base: int | None,
+    jobs: int | None = None,
+) -> list[Collected]:
+    """The sites of every chunk of records, in order, whatever the number of threads.
+
+    ``image_base`` is what addresses count from, None where they have no form (relocatable files). Raises FormatError.
+    """
+    lock = threading.RLock()
+    shared = Settings(
+        dwarf,
+        surroundings,
+        locator=Locator(dwarf),
+        functions=Functions(dwarf, Sources(dwarf)),
+        lock=lock,
+        frames=Frames(dwarf.frames.tables),
+        dialect=settings.dialect,
+        image_base=image_base,
+        low=settings.site_address is SiteAddress.LOW,
+        doubtful=settings.doubtful,
+    )
+    tasks = [(number, chunk) for number, records in enumerate(dwarf.records) for chunk in records.chunks]
+    own = threading.local()
+
+    def work(task: tuple[int, Chunk]) -> Collected:
+        number, chunk = task
+        collectors: dict[int, Collector] = own.__dict__.setdefault("collectors", {})
+        collector = collectors.get(number)
+        if collector is None:
+            collector = collectors[number] = Collector(shared, number)
+        return collector.collect(chunk)
+
+    jobs = jobs or dwarf.jobs
+    if jobs > 1 and len(tasks) > 1:
+        with ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(work, tasks))
+    return [work(task) for task in tasks]
+
+
+def counts(parts: list[Collected]) -> tuple[Counter[str], Counter[str]]:
+    """How many parameters have no form, by Reason, and how many are doubtful, by Doubt."""
+    reasons: Counter[str] = Counter()
+    doubts: Counter[str] = Counter()
+    for part in parts:
+        for total, found in zip((reasons, doubts), part.counts(), strict=True):
+            total.update(found)
+    return reasons, doubts
