@@ -59,6 +59,7 @@ cdef struct Item:
     uint64_t value           # bit offset of a member, value of an enumerator, origin of a parameter
     uint32_t name
     uint32_t reference
+    uint64_t location        # of a parameter, as ROLE_LOCATION
     uint32_t bits            # of a bitfield
     uint32_t next
 
@@ -184,6 +185,12 @@ cdef class Collector:
     cdef Info main               # names that are offsets count in its .debug_str
     cdef UnitHeader* unit
     cdef Cursor cursor
+    cdef uint8_t registers[16]   # DWARF numbers of those that parameters are passed in
+    cdef int register_count
+    cdef const uint8_t* loclists # what lists of locations are read from
+    cdef uint64_t loclists_size
+    cdef const uint8_t* locations
+    cdef uint64_t locations_size
     cdef const uint8_t* abbrev_data
     cdef uint64_t abbrev_size
     cdef uint64_t unit_key       # of the unit's first byte

@@ -20,7 +20,8 @@ from inlinetrace.dwarf._forms cimport (
 from inlinetrace.dwarf._units cimport Info, describe, start_of
 from inlinetrace.generate._resolve cimport finish
 from inlinetrace.generate._shapes cimport (
-    NAME_INDEX, NAME_STR, ROLE_ADDRESS, ROLE_NAME, ROLE_REFERENCE, S_A, S_B, S_C, S_D, S_E, S_F, S_NAME, S_TYPE, SLOTS,
+    LOCATION_BYTES, LOCATION_INDEX, LOCATION_KIND, LOCATION_LENGTH, LOCATION_LIST, NAME_INDEX, NAME_STR, ROLE_ADDRESS,
+    ROLE_LOCATION, ROLE_NAME, ROLE_REFERENCE, S_A, S_B, S_C, S_D, S_E, S_F, S_NAME, S_TYPE, SLOTS,
     W_ANNOTATION, W_ARRAY, W_BASE, W_ENUM, W_ENUMERATOR, W_FUNCTION, W_MEMBER, W_OTHER, W_PARAMETER, W_RANGE,
     W_REFERENCE, W_SKIP, W_STRUCT, W_SUBROUTINE, W_VARIABLE, W_VARIADIC, W_VOID, Field, Op, Shape, compile_shapes,
     free_shapes,
@@ -55,7 +56,8 @@ cdef class Collector:
     """The types of some units of ``infos``; ``main`` strings are those of the first."""
 
     def __cinit__(self, list infos, *, bint joint=False, bint floats=True, bint enum64s=True, bint decl_tags=True,
-                  bint type_tags=True):
+                  bint type_tags=True, bytes registers=b""):
+        cdef int i
         self.infos = infos
         self.joint = joint
         self.floats = floats
@@ -63,6 +65,9 @@ cdef class Collector:
         self.decl_tags = decl_tags
         self.type_tags = type_tags
         self.main = infos[0]
+        self.register_count = min(len(registers), 16)
+        for i in range(self.register_count):
+            self.registers[i] = registers[i]
         if store_init(&self.store) or names_init(&self.names):
             raise MemoryError
         if joint:
@@ -165,6 +170,10 @@ cdef class Collector:
             self.table.valid = False
         self.abbrev_data = start_of(info.abbrev)
         self.abbrev_size = info.abbrev.shape[0]
+        self.loclists = start_of(info.loclists)
+        self.loclists_size = info.loclists.shape[0]
+        self.locations = start_of(info.locations)
+        self.locations_size = info.locations.shape[0]
         self.info = info
         self.alternate_number = -1
         for k, other in enumerate(self.infos):
@@ -509,6 +518,8 @@ cdef class Collector:
         if shape.what == W_PARAMETER or shape.what == W_FUNCTION:
             if shape.present & 4:
                 v[S_A] += <int64_t>self.unit_key
+            if shape.what == W_PARAMETER and shape.present & 8:
+                v[S_B] |= <int64_t>LOCATION_LIST << LOCATION_KIND
         elif shape.what == W_VARIABLE:
             if shape.present & 32:
                 v[S_D] += <int64_t>self.unit_key
@@ -567,6 +578,16 @@ cdef class Collector:
                     v[op.slot] = <int64_t>((<uint64_t>self.alternate_number << KEY_SHIFT) + value.value)
                 else:
                     return ERR_NO_TYPE
+            elif op.role == ROLE_LOCATION:
+                if value.value >> LOCATION_LENGTH:
+                    v[op.slot] = 0
+                elif value.kind == V_OFFSET or value.kind == V_UINT:
+                    v[op.slot] = <int64_t>value.value | <int64_t>LOCATION_LIST << LOCATION_KIND
+                elif value.kind == V_LIST_INDEX:
+                    v[op.slot] = <int64_t>value.value | <int64_t>LOCATION_INDEX << LOCATION_KIND
+                elif value.kind == V_BLOCK and value.length <= 0xffff:
+                    v[op.slot] = (<int64_t>value.value | <int64_t>value.length << LOCATION_LENGTH
+                                  | <int64_t>LOCATION_BYTES << LOCATION_KIND)
             elif op.role == ROLE_ADDRESS:
                 address = <uint64_t>-1
                 if value.kind == V_ADDRESS:
@@ -774,6 +795,8 @@ cdef class Collector:
                     item.name = <uint32_t>v[S_NAME]
                     if shape.present & 4:
                         item.value = <uint64_t>v[S_A]
+                    if shape.present & 8:
+                        item.location = <uint64_t>v[S_B]
                     if shape.present & 2:
                         item.reference = self.reference_to(<uint64_t>v[S_TYPE])
                         if item.reference == UNRESOLVED:

@@ -9,10 +9,11 @@ from libc.string cimport memcmp, memset
 from inlinetrace.dwarf._cursor cimport inlinetrace_likely
 from inlinetrace.generate._collect cimport (
     ERR_CYCLE, ERR_MANY, ERR_MEMORY, ERR_NO_TYPE, ERR_STRING_AT, ERR_TOO_LARGE, F_ABSTRACT, F_BITS_UNPLACED, F_CODE,
-    F_DECLARATION, F_EXTERNAL, F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_VARIADIC, NAME_NUMBER, NAME_PACKED, OWN_FUNCTION,
+    F_DECLARATION, F_EXTERNAL, F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_UNEXPECTED, F_VARIADIC, NAME_NUMBER, NAME_PACKED, OWN_FUNCTION,
     OWN_INDEX, OWN_RECORD, OWN_SHIFT, OWN_VARIABLE, R_PASS, R_UNDEFINED, R_VOID, REF_RECORD, UNRESOLVED, Annotation,
     Collector, Function, Item, KeptFunction, KeptTag, KeptVariable, Record, UnitSlice, Variable,
 )
+from inlinetrace.generate._places cimport register_at_entry
 from inlinetrace.generate._store cimport (
     B_ARRAY, B_CONST, B_DECL_TAG, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT, B_STRUCT,
     B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, MAX_VLEN, grow_array, push, reserve, store_intern,
@@ -457,6 +458,50 @@ cdef Item* parameter_of(Collector c, Item* item) noexcept nogil:
     return origin
 
 
+cdef bint _is_float(Collector c, uint32_t reference) noexcept nogil:
+    cdef int steps
+    cdef int64_t index
+    cdef Record* r
+    for steps in range(MAX_STEPS):
+        index = c.record_of(reference) if reference else -1
+        if index < 0:
+            return False
+        r = &c.records[index]
+        if r.kind == B_INT:
+            return r.reference == 3 or r.reference == 4
+        if r.kind != B_TYPEDEF and r.kind != B_CONST and r.kind != B_VOLATILE and r.kind != R_PASS:
+            return False
+        reference = r.reference
+    return False
+
+
+cdef bint _unexpected(Collector c, Function* f) noexcept nogil:
+    """A parameter comes in another register than a caller puts it into.
+
+    Functions with a parameter that takes several registers, or one of another class, say nothing.
+    """
+    cdef uint32_t at = f.first, k
+    cdef Item* item
+    cdef int found
+    cdef bint result = False
+    for k in range(f.count):
+        item = &c.items[at - 1]
+        at = item.next
+        if k < <uint32_t>c.register_count and item.location:
+            found = register_at_entry(c, item.location, c.registers[k])
+            if found >= 0 and found != c.registers[k]:
+                result = True
+    if not result:
+        return False
+    at = f.first
+    for k in range(f.count):
+        item = parameter_of(c, &c.items[at - 1])
+        at = c.items[at - 1].next
+        if _size_of(c, item.reference) > c.unit.address_size or _is_float(c, item.reference):
+            return False
+    return True
+
+
 cdef bint _reordered(Collector c, Function* f, Function* described) noexcept nogil:
     """The parameters of a concrete function are not the first ones of its abstract function, in order."""
     cdef uint32_t at = f.first, other = described.first, k
@@ -511,6 +556,8 @@ cdef int _keep_functions(Collector c) noexcept nogil:
             return ERR_TOO_LARGE
         if reserve(&c.scratch, 8 + 2 * <uint64_t>described.count):
             return ERR_MEMORY
+        if flags & F_CODE and c.register_count and _unexpected(c, f):
+            flags |= F_UNEXPECTED
         if described != f and f.count and _reordered(c, f, described):
             flags |= F_REORDERED
         by.key = f.key

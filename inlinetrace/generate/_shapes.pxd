@@ -42,6 +42,14 @@ cdef enum:
     ROLE_NAME = 1
     ROLE_REFERENCE = 2
     ROLE_ADDRESS = 3
+    ROLE_LOCATION = 4    # where a parameter is: LOCATION_... in the top bits
+
+cdef enum:
+    LOCATION_KIND = 60
+    LOCATION_LENGTH = 44
+    LOCATION_LIST = 1    # offset in .debug_loclists or .debug_loc
+    LOCATION_BYTES = 2   # length and offset in the section with the unit
+    LOCATION_INDEX = 3   # DW_FORM_loclistx
 
 cdef enum:
     NAME_NONE = 0

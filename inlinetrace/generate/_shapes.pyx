@@ -129,6 +129,9 @@ cdef inline int _slot(int what, uint32_t attribute, uint8_t* role) noexcept nogi
         if attribute == 0x31:
             role[0] = ROLE_REFERENCE
             return S_A
+        if attribute == 0x02:
+            role[0] = ROLE_LOCATION
+            return S_B
     elif what == W_FUNCTION:
         if attribute == 0x31 or attribute == 0x47:
             role[0] = ROLE_REFERENCE
@@ -258,6 +261,8 @@ cdef int compile_shapes(Shapes* shapes, Abbreviations* table, UnitHeader* unit, 
                         loadable = False
                 elif role == ROLE_REFERENCE:
                     loadable = spec.form == 0x13 or spec.form == 0x12 or spec.form == 0x11
+                elif role == ROLE_LOCATION:
+                    loadable = spec.form == 0x17
                 elif role == ROLE_ADDRESS:
                     loadable = spec.form == 0x01 and shape.what == W_FUNCTION
                 else:

@@ -14,10 +14,12 @@ _NAMED_OTHERWISE = {"float": "floats"}
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """One flag per feature; the defaults are what the kernel's build asks for (scripts/Makefile.btf)."""
+    """One flag per feature; the defaults are what the kernel's build asks for (scripts/Makefile.btf).
 
-    encode_force: bool = True
-    """Leave out what has no valid name instead of giving up."""
+    Of pahole's other names ``encode_force`` and ``reproducible_build`` always hold, ``distilled_base`` is a step of its
+    own here, and ``attributes`` (kind_flag on tags) is not written.
+    """
+
     var: bool = True
     """VAR and DATASEC for per-CPU variables."""
     global_var: bool = False
@@ -36,12 +38,6 @@ class Features:
     """No FUNC for a name whose functions have different prototypes, or parameters where no caller would put them."""
     decl_tag_kfuncs: bool = True
     """DECL_TAG "bpf_kfunc" for the functions that ``.BTF_ids`` lists as such."""
-    reproducible_build: bool = True
-    """The same bytes for any number of threads; always so."""
-    distilled_base: bool = False
-    """Make a ``.BTF.base`` too; a step of its own here."""
-    attributes: bool = False
-    """Attributes other than annotations as tags with kind_flag (``bpf_arena``)."""
     layout: bool = False
     """A layout section, so that readers can pass over kinds that they do not know."""
 
@@ -59,7 +55,7 @@ class Features:
             return cls()
         chosen = {_NAMED_OTHERWISE.get(name, name) for name in names}
         if "all" in names:
-            chosen |= known - {"distilled_base", "global_var", "attributes", "layout"}
+            chosen |= known - {"global_var", "layout"}
         return cls(**{name: name in chosen for name in known})
 
     @classmethod

@@ -54,6 +54,14 @@ LANGUAGES = {
 }
 """DW_LANG numbers by the names that ``--lang_exclude`` takes."""
 
+REGISTERS = {
+    "x86_64": bytes((5, 4, 1, 2, 8, 9)),
+    "aarch64": bytes(range(8)),
+    "arm": bytes(range(4)),
+    "s390x": bytes(range(2, 7)),
+}
+"""DWARF numbers of the registers that parameters are passed in, in order, by machine."""
+
 # Enough units per task that starting it costs nothing, few enough that the threads end together.
 _UNITS_PER_TASK = 16
 _FUNCTIONS_PER_TASK = 512
@@ -298,6 +306,7 @@ def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Col
         enum64s=features.enum64,
         decl_tags=features.decl_tag,
         type_tags=features.type_tag,
+        registers=REGISTERS.get(debug.elf.machine.name, b"") if features.consistent_func else b"",
     )
 
 

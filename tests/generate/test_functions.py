@@ -6,6 +6,8 @@ import struct
 from array import array
 from typing import Any
 
+import pytest
+
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import validate
@@ -15,7 +17,7 @@ from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.types import Types, functions_onto_base
-from tests.dwarf.writer import Address, Die, Expression, Ranges, Unit, die, make_program, write
+from tests.dwarf.writer import Address, Die, Expression, Form, Locations, Ranges, Unit, die, make_program, write
 from tests.elf.elfwriter import Sec, Sym
 from tests.generate.writing import CHAR, INT, btf, read, text, unit
 
@@ -145,6 +147,45 @@ def test_parameters_in_another_order() -> None:
     concrete = die("subprogram", *swapped, abstract_origin="abstract", low_pc=Address(0x1000))
     types = read(unit(INT, abstract, concrete), symbols=[symbol("f.isra.0")])
     assert types.counts == {"parameters reordered": 1}
+
+
+RDI, RSI, R12 = 5, 4, 12
+
+
+def register(number: int) -> Expression:
+    return Expression(bytes([0x50 + number]))
+
+
+def entry_value(number: int) -> bytes:
+    return bytes([0xA3, 1, 0x50 + number, 0x9F])
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([register(RDI), register(RSI)], True),
+        ([register(RSI), register(RDI)], False),
+        ([register(RDI), Locations([("offset_pair", 0, 4, b"\x55"), ("offset_pair", 4, 8, b"\x5c")])], False),
+        ([register(RDI), Locations([("offset_pair", 0, 4, b"\x54"), ("offset_pair", 4, 8, b"\x5c")])], True),
+        ([register(RDI), Locations([("offset_pair", 0, 4, b"\x5c"), ("offset_pair", 4, 8, entry_value(RSI))])], True),
+        ([register(RDI), Form("loclistx", Locations([("offset_pair", 0, 4, b"\x5c")]))], False),
+        ([register(RDI), Expression(b"\x91\x10")], True),
+        ([register(RDI), Expression(b"\x31\x9f")], True),
+    ],
+)
+def test_parameters_where_no_caller_puts_them(places: list[Any], expected: bool) -> None:
+    parameters = [parameter(f"p{number}", location=place) for number, place in enumerate(places)]
+    types = read(unit(INT, function("f", *parameters)), symbols=[symbol("f")])
+    assert types.counts == ({} if expected else {"parameters not where a caller puts them": 1})
+
+
+def test_parameters_in_several_registers_or_of_another_class_say_nothing() -> None:
+    wide = die("structure_type", name="wide", byte_size=16, label="wide")
+    double = die("base_type", name="double", byte_size=8, encoding=4, label="double")
+    first, second = register(17), register(R12)
+    for type_, extra in (("wide", wide), ("double", double)):
+        f = function("f", parameter("a", type_, location=first), parameter("b", location=second))
+        assert read(unit(INT, extra, f), symbols=[symbol("f")]).counts == {}
 
 
 def test_functions_and_their_tags() -> None:

@@ -1,0 +1,1 @@
+"""Where parameters are: used by the compiled modules only."""
