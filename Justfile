@@ -8,7 +8,7 @@ export PATH := venv / "bin" + ":/usr/sbin:" + env("PATH")
 
 # What building needs, and what the tests need on top; names only, apt knows the versions.
 build_packages := "gcc libc6-dev python3-dev"
-test_packages := "binutils gdb llvm clang-14 clang-19 clang-22 lld-19 llvm-19 dwarves bpftool dwz elfutils xz-utils zstd " + \
+test_packages := "binutils gdb libbpf1 python3-bpfcc llvm clang-14 clang-19 clang-22 lld-19 llvm-19 dwarves bpftool dwz elfutils xz-utils zstd " + \
     "gcc-aarch64-linux-gnu gcc-s390x-linux-gnu gcc-riscv64-linux-gnu gcc-powerpc64le-linux-gnu gcc-arm-linux-gnueabihf " + \
     "libc6-dev-arm64-cross libc6-dev-s390x-cross libc6-dev-riscv64-cross libc6-dev-ppc64el-cross libc6-dev-armhf-cross"
 guest_packages := "qemu-system-x86 mmdebstrap e2fsprogs kmod make gcc-12 python3-venv python3-dev"
@@ -50,13 +50,19 @@ unit *ARGS: build
 vmtest *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build kernels
     @python -m pytest -m guest {{ ARGS }}
 
-# how often values are wrong, by compiler, level and rule: the large run
+# every place of a kernel that can be probed, under load: hours under emulation; the table goes to .cache/soak
+vm-soak KERNEL="6.1" *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build kernels
+    @INLINETRACE_SWEEP=all INLINETRACE_VM_RESULTS="${INLINETRACE_VM_RESULTS:-.cache/soak}" nice \
+        python -m pytest -rP "tests/guest/test_every_site.py::test_sites_come_and_go_under_load[{{ KERNEL }}]" {{ ARGS }}
+
+# how often values are wrong, by compiler, level and rule: the large run (--live traces through uprobes too)
 oracle *ARGS="--values 500000": (apt build_packages + " " + test_packages) build
     @python -m tests.oracle {{ ARGS }}
 
 # ratios against the peers, measured in the same run
 bench *ARGS: (apt build_packages + " " + test_packages) build kernels
     @python -m tests.bench {{ ARGS }}
+    @if [ "$(id -u)" = 0 ] && [ -e /sys/kernel/tracing/uprobe_events ]; then python -m tests.bench.live; fi
 
 # a shell in a guest of Debian's 6.1 or 6.12 kernel, with inlinetrace installed and the debug files mounted
 vm-shell KERNEL="6.1" *ARGS: (apt build_packages + " " + guest_packages) build kernels

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
+from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.events import Decoder, Hit
 from inlinetrace.probe.session import Limits, Session
 from inlinetrace.probe.target import plan_image
 from inlinetrace.probe.tracefs import TracefsBackend
-from inlinetrace.probe.types import Types
 from inlinetrace.target import open_image
 from inlinetrace.target.host import Host
 
@@ -16,7 +16,7 @@ from inlinetrace.target.host import Host
 def main() -> None:
     path, function = sys.argv[1:3]
     image = open_image(path)
-    types = Types(image.dwarf.dies, image.debug.machine)
+    types = DwarfTypes(image.dwarf.dies, image.debug.machine)
 
     plan = plan_image(image, image.sites([function]), types, everything=True)
 

@@ -4,6 +4,7 @@
 An Index owns nothing of the blob but a view. It is built from bounds that the header reader has checked; the walk checks
 every record against them, so whatever later code reads inside a record is inside the blob.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -143,6 +144,8 @@ cdef uint32_t hash_of(const uint8_t* name, uint32_t length) noexcept nogil:
     return h
 
 
+# Clearing one that is part of a cycle would drop the buffer without releasing it, and the bases that layer points into.
+@cython.no_gc_clear
 cdef class Index:
     """Where the records of one blob start, in the context of its bases. Immutable once built."""
 

@@ -29,11 +29,15 @@ from inlinetrace.btf._types import (
     Void,
     Volatile,
 )
-from inlinetrace.btf.c_layout import Layouts, Padding
 from inlinetrace.btf.c_names import COMPILER_TYPES, Names, identifier, is_base_type
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError
+
+# Importing typing, or the rules of layout where nothing is defined, would cost a tenth of the time of a short listing.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inlinetrace.btf.c_layout import Layouts, Padding
 
 _UNITS = {64: "long long", 32: "int", 16: "short", 8: "char"}
 
@@ -60,12 +64,21 @@ class Declarators:
         self._btf = btf
         self._brief = brief
         self.names = Names()
-        self.layouts = Layouts(btf)
+        self._layouts: Layouts | None = None
         self.mentioned: dict[int, Type] = {}
         """Structs and unions that were named but not defined; whoever writes the text takes them out."""
         self._tags: dict[int, list[DeclTag]] | None = None
         self._steps = 0
         self._most_steps = 50_000 + 8 * sum(layer.header.type_len // 4 for layer in btf.chain)
+
+    @property
+    def layouts(self) -> Layouts:
+        """Where the members of structs go; needed for definitions only."""
+        if self._layouts is None:
+            from inlinetrace.btf.c_layout import Layouts
+
+            self._layouts = Layouts(self._btf)
+        return self._layouts
 
     def text(self, type_id: int, name: str) -> str:
         """``name`` declared with a type."""

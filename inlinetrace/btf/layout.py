@@ -219,6 +219,8 @@ class _Printer:
             self._before(frame, place)
             nested, dimensions = self._nested(place.member.type_id)
             if nested is not None:
+                if len(stack) > self._btf.end_id:
+                    raise FormatError("the type contains itself", path=self._btf.path, type_id=found.id)
                 stack.append(self._open(frame, place, nested, dimensions))
             else:
                 self._lines.append(self._member(frame, place))

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError
 
-COMMANDS = ("list", "dump", "generate", "probe", "clean")
+COMMANDS = ("list", "probe", "clean", "generate", "dump", "btf")
 _WITH_PROGRAM = ("probe",)
 
 _EPILOG = (
@@ -24,14 +25,36 @@ _EPILOG = (
 )
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Argparse makes one for every option to check it, and each would import shutil for the width of the terminal."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_width())
+
+
+def _width() -> int:
+    try:
+        return int(os.environ["COLUMNS"]) - 2
+    except (KeyError, ValueError):
+        pass
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns - 2
+    except (AttributeError, OSError, ValueError):
+        return 78
+
+
 def _parser(command: str | None) -> argparse.ArgumentParser:
     from inlinetrace import __version__
 
     parser = argparse.ArgumentParser(
-        prog="inlinetrace", description="Makes inlined functions as traceable as ordinary ones.", epilog=_EPILOG
+        prog="inlinetrace",
+        description="Makes inlined functions as traceable as ordinary ones.",
+        epilog=_EPILOG,
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"inlinetrace {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # Without prog argparse would format the usage, for which it asks for the size of the terminal.
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
     for name in COMMANDS if command is None else (command,):
         module = importlib.import_module(f"inlinetrace.cli.{name}")
         subparser = subparsers.add_parser(
@@ -39,7 +62,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
             help=module.HELP,
             description=module.__doc__,
             epilog=_EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
         )
         module.add_arguments(subparser)
         subparser.set_defaults(run=module.run)
@@ -65,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(result)
     except InlineTraceError as error:
-        print(f"inlinetrace: {error}", file=sys.stderr)
+        print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read the output has seen enough; the interpreter must not complain when it flushes.

@@ -4,8 +4,6 @@
 JSON is put together from pieces that are made once (quoted names, locations) because the rows are many and the pieces
 few; the text is what json.dumps(..., ensure_ascii=False) gives for the same keys.
 """
-from json.encoder import encode_basestring
-
 from libc.stdint cimport uint64_t
 
 from inlinetrace.dwarf._map cimport Map
@@ -25,9 +23,9 @@ cdef enum:
     COLUMNS
 
 cdef object _GCC = Compiler.GCC
-cdef dict _DOUBTS = {id(doubt): f', "doubt": {encode_basestring(doubt.value)}' for doubt in Doubt}
-cdef dict _COMPILERS = {id(compiler): encode_basestring(compiler.value) for compiler in Compiler}
-cdef dict _MARKS = {id(mark): encode_basestring(mark.value) for mark in Mark}
+cdef dict _DOUBTS = {id(doubt): f', "doubt": "{doubt.value}"' for doubt in Doubt}
+cdef dict _COMPILERS = {id(compiler): f'"{compiler.value}"' for compiler in Compiler}
+cdef dict _MARKS = {id(mark): f'"{mark.value}"' for mark in Mark}
 
 
 cdef class Counts:
@@ -88,7 +86,7 @@ cdef class JsonLines:
     in a section are.
     """
 
-    cdef object text_of, kind_of
+    cdef object text_of, kind_of, encode
     cdef dict quoted, kinds
     cdef Map tails
     # what the row before had in each column, and its quoted text: neighbours have much in common
@@ -96,6 +94,10 @@ cdef class JsonLines:
     cdef list recent_quoted
 
     def __cinit__(self, text_of, kind_of):
+        # a listing as text does without it
+        from json.encoder import encode_basestring
+
+        self.encode = encode_basestring
         self.text_of = text_of
         self.kind_of = kind_of
         self.quoted = {}
@@ -110,7 +112,7 @@ cdef class JsonLines:
             return "null"
         known = self.quoted.get(text)
         if known is None:
-            known = self.quoted[text] = encode_basestring(text)
+            known = self.quoted[text] = self.encode(text)
         return <str>known
 
     cdef str column(self, Py_ssize_t number, object text):
@@ -123,7 +125,7 @@ cdef class JsonLines:
     cdef str kind(self, object section):
         known = self.kinds.get(section)
         if known is None:
-            known = self.kinds[section] = encode_basestring(self.kind_of(section))
+            known = self.kinds[section] = self.encode(self.kind_of(section))
         return <str>known
 
     cdef str position(self, Py_ssize_t number, object call):
@@ -140,11 +142,11 @@ cdef class JsonLines:
         known = self.tails.get(key)
         if known is None:
             if type(location) is Location:
-                text = f'"location": {encode_basestring(self.text_of(location, parameter[1]))}'
+                text = f'"location": {self.encode(self.text_of(location, parameter[1]))}'
             else:
-                text = f'"unavailable": {encode_basestring(location.reason.value)}'
+                text = f'"unavailable": {self.encode(location.reason.value)}'
                 if location.detail:
-                    text += f', "detail": {encode_basestring(location.detail)}'
+                    text += f', "detail": {self.encode(location.detail)}'
             known = (text, location)
             self.tails.set(key, known)
         return <str>(<tuple>known)[0]

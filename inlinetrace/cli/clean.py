@@ -25,9 +25,10 @@ def run(args: argparse.Namespace) -> int:
     """Run ``clean``; 0 if nothing had to be left."""
     from inlinetrace.probe import expedite, groups
     from inlinetrace.target.host import Host
+    from inlinetrace.target.requirements import require_tracefs
 
     host = Host()
-    tracefs = host.tracefs()
+    tracefs = require_tracefs(host)
     restored = expedite.restore(host)
     if restored is not None:
         print(f"inlinetrace: {expedite.SWITCH} is {restored} again", file=sys.stderr)

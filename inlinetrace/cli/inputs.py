@@ -7,13 +7,15 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from inlinetrace.elf.debugfile import Attempt
+    from inlinetrace.sites.from_btf import OffsetBase
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
-    from inlinetrace.target.listing import Listed
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +33,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--loaded",
         action="store_true",
-        help="the file of -k or -m is what runs now: show run-time addresses (its build id must be the running one's)",
+        help="the file of -k or -m is what runs now: show run-time addresses (its build id must be the running one's); "
+        "with --btf alone: it was made for what runs now",
     )
     group.add_argument(
         "--debug-root",
@@ -61,7 +64,8 @@ def add_btf_arguments(parser: argparse.ArgumentParser) -> None:
         "--source",
         choices=("auto", "btf", "dwarf"),
         default="auto",
-        help="which of the two to read where both are there (default: DWARF, which says more)",
+        help="which of the two to read where both are there (default: the kernel's own BTF for what runs; of files "
+        "DWARF, which says more)",
     )
     group.add_argument(
         "--offset-base",
@@ -70,54 +74,110 @@ def add_btf_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_listing(args: argparse.Namespace) -> Listed:
-    """Open what the options name: location info in BTF, else as open_input does."""
-    path = args.vmlinux or args.module or args.exec
-    from_btf = args.btf or (args.source == "btf" and path)
+def open_listing(args: argparse.Namespace, host: Host | None = None) -> Image | BtfImage:
+    """Open what the options name: location info in BTF, else as open_input does.
+
+    For the running kernel and its modules BTF goes first, for files DWARF; ``--source`` says otherwise.
+    """
     if args.source == "dwarf" and args.btf:
         raise UsageError("--source dwarf and --btf contradict each other")
-    if not from_btf:
-        if args.source == "btf":
-            raise UsageError("--source btf needs --btf FILE or a file that has location info: -k, -m or -x")
-        if args.base_btf or args.offset_base:
-            raise UsageError("-B and --offset-base go with --btf or --source btf")
+    path = _file(args)
+    from_btf = args.btf or args.source == "btf"
+    if not from_btf and (args.base_btf or args.offset_base):
+        raise UsageError("-B and --offset-base go with --btf or --source btf")
+    image: BtfImage | None = None
+    if args.btf or (from_btf and path):
+        image = _open_btf(args, path, host)
+    elif path is None and args.source != "dwarf":
+        image = _open_running_btf(args, host)
+    if image is None:
         try:
-            return open_input(args)
+            return open_input(args, host)
         except NotFoundError:
-            # no DWARF: location info in the file itself will do
-            if args.source == "dwarf" or path is None or not os.path.isfile(path):
+            # no DWARF: location info in the file itself will do, or what was made of it before
+            image = None if args.source == "dwarf" else _open_kept(args, path, host)
+            if image is None:
                 raise
-            from inlinetrace.target.btf_image import has_location_info
-
-            if not has_location_info(path):
-                kept = _kept_location_info(path)
-                if kept is None:
-                    raise
-                args.btf, args.base_btf = kept
-    from inlinetrace.sites.from_btf import OffsetBase
-    from inlinetrace.target.btf_image import open_btf
-    from inlinetrace.target.modules import module_name
-
-    image = open_btf(
-        args.btf or path,
-        args.base_btf,
-        program=path,
-        offset_base=OffsetBase(args.offset_base) if args.offset_base else None,
-        module=module_name(args.module) if args.module else None,
-    )
     for warning in image.warnings():
-        print(f"inlinetrace: {warning}", file=sys.stderr)
+        print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
     return image
 
 
-def _kept_location_info(path: str) -> tuple[str, list[str]] | None:
-    """Location info that ``generate`` has made of this build, and its bases; None if there is none."""
+def _file(args: argparse.Namespace) -> str | None:
+    """The file that the options name; None for the running kernel and for a module by its name."""
+    path: str | None = args.vmlinux or args.exec
+    if path is None and args.module:
+        from inlinetrace.target.modules import is_module_file
+
+        if is_module_file(args.module):
+            path = args.module
+    return path
+
+
+def _offset_base(args: argparse.Namespace) -> OffsetBase | None:
+    from inlinetrace.sites.from_btf import OffsetBase
+
+    return OffsetBase(args.offset_base) if args.offset_base else None
+
+
+def _open_btf(args: argparse.Namespace, path: str | None, host: Host | None) -> BtfImage:
+    from inlinetrace.target.btf_image import open_btf
+
+    if args.loaded and path is None:
+        from inlinetrace.target.host import Host
+        from inlinetrace.target.running_btf import open_running_btf
+
+        made = args.btf, args.base_btf
+        return open_running_btf(host or Host(), args.module, made=made, offset_base=_offset_base(args))
+    module = None
+    if args.module:
+        from inlinetrace.target.modules import module_name
+
+        module = module_name(args.module)
+    return open_btf(args.btf or path or "", args.base_btf, program=path, offset_base=_offset_base(args), module=module)
+
+
+def _open_running_btf(args: argparse.Namespace, host: Host | None) -> BtfImage | None:
+    """What the kernel itself has to say; None if it has nothing, or does not deliver it and DWARF may do."""
+    from inlinetrace.target.host import Host
+    from inlinetrace.target.running_btf import inline_btf_path, open_running_btf
+
+    host = host or Host()
+    if args.source != "btf" and not host.exists(inline_btf_path(args.module)):
+        return None
+    try:
+        return open_running_btf(host, args.module, offset_base=_offset_base(args))
+    except NotFoundError as error:
+        if args.source == "btf":
+            raise
+        print(f"inlinetrace: {visible(str(error))}; looking for DWARF", file=sys.stderr)
+        return None
+
+
+def _open_kept(args: argparse.Namespace, path: str | None, host: Host | None) -> BtfImage | None:
+    """Location info in the file itself, or what ``generate`` has made of this build; None if there is neither."""
     from inlinetrace.elf.file import ElfFile
+    from inlinetrace.target.btf_image import has_location_info
     from inlinetrace.target.cache import Cache
     from inlinetrace.target.host import Host
 
-    build_id = ElfFile.open(path).build_id
-    return None if build_id is None else Cache(Host(), build_id).location_info()
+    host = host or Host()
+    if path is None:
+        from inlinetrace.target.running_btf import kept_location_info, open_running_btf
+
+        made = kept_location_info(host, args.module)
+        if made is None:
+            return None
+        return open_running_btf(host, args.module, made=made, offset_base=_offset_base(args))
+    if not os.path.isfile(path):
+        return None
+    if not has_location_info(path):
+        build_id = ElfFile.open(path).build_id
+        kept = None if build_id is None else Cache(host, build_id).location_info()
+        if kept is None:
+            return None
+        args.btf, args.base_btf = kept
+    return _open_btf(args, path, host)
 
 
 def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
@@ -128,18 +188,16 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
     """
     from inlinetrace.elf.debugfile import DEFAULT_ROOTS
     from inlinetrace.target.host import Host
-    from inlinetrace.target.modules import is_module_file, module_name
 
     host = host or Host()
     roots = tuple(args.debug_root or DEFAULT_ROOTS)
     report = _show if args.verbose else None
-    path = args.vmlinux or args.exec
-    if path is None and args.module and is_module_file(args.module):
-        path = args.module
+    path = _file(args)
     if args.loaded and (path is None or args.exec):
         raise UsageError("--loaded goes with -k FILE or -m FILE")
     if path is not None:
         from inlinetrace.target.image import open_image
+        from inlinetrace.target.modules import module_name
 
         image = open_image(path, roots=roots, module=module_name(path) if args.module else None)
         if args.loaded:
@@ -158,16 +216,19 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
         finally:
             if progress is not None:
                 progress.end()
+    from inlinetrace.target.memory import require_memory
+
+    require_memory(host, image)
     if report is not None:
         for attempt in image.tried:
             report(attempt)
     for warning in image.warnings():
-        print(f"inlinetrace: {warning}", file=sys.stderr)
+        print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
     return image
 
 
 def _show(attempt: Attempt) -> None:
-    print(f"inlinetrace: {attempt.path}: {attempt.outcome}", file=sys.stderr)
+    print(f"inlinetrace: {visible(attempt.path)}: {attempt.outcome}", file=sys.stderr)
 
 
 class Progress:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from inlinetrace.cli._rows import Tally
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.cli.render import Renderer
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import NotFoundError
 from inlinetrace.sites.reasons import Mark
 
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     for site in keep(listing.sites(), args, summary):
         count(site)
         gone += image.is_gone(site.section)
-        lines.append(show(site))
+        lines.append(show(site) if args.json else visible(show(site)))
         if len(lines) == _LINES_AT_ONCE:
             _write(lines)
     _write(lines)
@@ -105,14 +106,17 @@ def run(args: argparse.Namespace) -> int:
     # The interpreter looks for cycles once more when it ends.
     gc.freeze()
     for line in summary.lines(image, listing, patterns):
-        print(line, file=sys.stderr)
+        print(visible(line), file=sys.stderr)
     if gone:
         print(f"{gone} are in sections that are not in memory (any more): their addresses are offsets", file=sys.stderr)
     if missing:
         raise NotFoundError("; ".join(missing))
     if not listing.count and not args.inside:
         names = ", ".join(patterns)
-        raise NotFoundError(f"{names}: declared here, but neither inlined nor out of line", path=image.path)
+        nowhere = "neither inlined nor out of line"
+        if not image.has_symbols:
+            nowhere = "not inlined anywhere (without a symbol table, -k, -m or -x, copies out of line are not known)"
+        raise NotFoundError(f"{names}: declared here, but {nowhere}", path=image.path)
     return 0
 
 

@@ -4,6 +4,10 @@
   inlinetrace probe area -x ./app -p 4242                 in a process that runs already
   inlinetrace probe 'parse_*' --args -x libfoo.so         in every process that uses a library
   inlinetrace probe push --args 'q->len,q->head->name' --where 'q->len > 8' -x ./app
+  inlinetrace probe vfs_llseek --args                     in the running kernel
+  inlinetrace probe 'xfs_trans_*' --args -m xfs           in a loaded module
+  inlinetrace probe push --hist 'q->len' --backend bcc -x ./app -d 10
+                                                          a histogram, made in the kernel, after ten seconds
   inlinetrace probe area --args -x ./app --dry-run        what would be attached, and nothing is
 
 name=? is a value that cannot be had (-v says why), ~ marks one that may be another than the one passed
@@ -15,19 +19,31 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from inlinetrace.cli.inputs import add_input_arguments, open_input
-from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UnsupportedError, UsageError
+from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
+from inlinetrace.cli.terminal import visible
+from inlinetrace.elf.constants import ET_EXEC
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
+    from inlinetrace.elf.machine import Machine
+    from inlinetrace.probe.backend import Backend
+    from inlinetrace.probe.bcc import BccBackend, Wanted
+    from inlinetrace.probe.events import Hit
     from inlinetrace.probe.fields import Reference
+    from inlinetrace.probe.output import Output
     from inlinetrace.probe.plan import Plan, Refused
     from inlinetrace.probe.session import Outcome
+    from inlinetrace.probe.stacks import Symbols
+    from inlinetrace.probe.tally import Tally
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.btf_image import BtfImage
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
@@ -40,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``probe``."""
     parser.add_argument("functions", nargs="+", metavar="FUNC", help="function names or shell globs")
     add_input_arguments(parser)
+    add_btf_arguments(parser)
     values = parser.add_argument_group("values")
     values.add_argument(
         "--args",
@@ -55,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "-p", "--pid", type=int, action="append", metavar="PID", help="only this process, all its threads"
     )
-    limits.add_argument("-c", "--count", type=_positive, metavar="N", help="end after N hits")
+    limits.add_argument("-c", "--max-hits", type=_positive, metavar="N", help="end after N hits")
     limits.add_argument("-d", "--duration", type=_seconds, metavar="SECONDS", help="end after this time")
     limits.add_argument(
         "--require",
@@ -65,9 +82,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     limits.add_argument("--max-probes", type=_positive, metavar="N", help="attach no more than N addresses")
     limits.add_argument("--inline-only", action="store_true", help="leave out the copies that are functions themselves")
+    limits.add_argument(
+        "--backend",
+        choices=("tracefs", "bcc"),
+        default="tracefs",
+        help="tracefs (default) needs nothing; bcc traces with a BPF program, needs BCC's Python module, counts in the "
+        "kernel and has --stack",
+    )
     limits.add_argument("--buffer-size", type=_positive, metavar="KB", help="buffer of the kernel for each processor")
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="one JSON object per line")
+    output.add_argument("--stack", action="store_true", help="show the stacks of each hit (with --backend bcc)")
+    output.add_argument(
+        "--count",
+        action="store_true",
+        help="show no hits, but at the end how many there were at each site; counted in the kernel with --backend bcc "
+        "where that can be, else from the hits as they come",
+    )
+    output.add_argument(
+        "--hist",
+        metavar="ARG",
+        help="show no hits, but at the end a histogram of an argument or field by powers of two, counted likewise",
+    )
     output.add_argument("-o", "--output", metavar="FILE", help="write the hits to FILE")
     output.add_argument("--summary", action="store_true", help="at the end, hits by site (on stderr)")
     output.add_argument("--dry-run", action="store_true", help="print what would be attached; attach nothing")
@@ -96,9 +132,9 @@ def _seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Run ``probe``; 0 when the trace ended as it should."""
     from inlinetrace.probe.kernel_filter import set_filters
-    from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import parse_condition
     from inlinetrace.target.host import Host
+    from inlinetrace.target.modules import is_module_file
     from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
     arguments: list[str] | None = args.program_arguments
@@ -106,8 +142,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("-- starts the program that -x names: add -x PROGRAM")
     if arguments is not None and args.pid:
         raise UsageError("-p traces a process that runs, -- starts one: one of the two")
-    if args.module:
-        raise UnsupportedError("modules cannot be traced yet: list works on them")
+    _check_output(args)
     host = Host()
     attaches = not args.emit and not args.dry_run
     if attaches and args.exec:
@@ -115,45 +150,116 @@ def run(args: argparse.Namespace) -> int:
         require_uprobes(host)
     elif attaches:
         require_kprobes(host)
+    if attaches and args.backend == "bcc":
+        from inlinetrace.probe.bcc_library import open_library
+
+        open_library()
     condition = parse_condition(args.where) if args.where else None
-    image = open_input(args, host)
-    machine = image.debug.machine
-    types = Types(image.dwarf.dies, machine, image.debug.little_endian)
-    plan = _plan(args, image, types, condition)
+    listed = open_listing(args, host)
+    image = _code_image(listed)
+    if attaches and image is not None and image.module is not None:
+        _require_loaded(host, image, from_file=is_module_file(args.module))
+    types = types_of(listed)
+    plan = _plan(args, host, listed, image, types, condition)
     if condition is not None:
         set_filters(plan, condition)
+    if args.backend == "bcc" and args.dry_run:
+        from inlinetrace.probe.bcc import BccBackend
+
+        plan = BccBackend(host, plan, listed.machine, _wanted(args, plan, image, condition)).planned()
     if args.emit or args.dry_run:
-        return _print(args, plan, image, types)
-    return _trace(args, host, plan, image, types, condition, arguments)
+        return _print(args, plan, listed, types)
+    return _trace(args, host, plan, listed.machine, image, types, condition, arguments)
 
 
-def _plan(args: argparse.Namespace, image: Image, types: Types, condition: Condition | None) -> Plan:
+def _code_image(listed: Image | BtfImage) -> Image | None:
+    """The file that probes go into; None if the running kernel is known by its location info alone."""
+    from inlinetrace.target.image import Image, make_image
+
+    if isinstance(listed, Image):
+        return listed
+    program = listed.program
+    return None if program is None else make_image(program, program, module=listed.reader.module)
+
+
+def types_of(listed: Image | BtfImage) -> Types:
+    """The types that the sites of an input refer to."""
+    from inlinetrace.target.image import Image
+
+    if isinstance(listed, Image):
+        from inlinetrace.probe.dwarf_types import DwarfTypes
+
+        return DwarfTypes(listed.dwarf.dies, listed.machine, listed.debug.little_endian)
+    from inlinetrace.probe.btf_types import BtfTypes
+
+    return BtfTypes(listed.reader)
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse options that contradict each other."""
+    counts = "--count" if args.count else "--hist" if args.hist is not None else None
+    if args.stack and args.backend != "bcc":
+        raise UsageError("--stack takes a BPF program: add --backend bcc")
+    if counts and args.stack:
+        raise UsageError(f"{counts} shows no hits, and so no stacks: one of the two")
+    if counts and args.args is not None:
+        raise UsageError(f"{counts} shows no hits, and so no --args: one of the two")
+    if args.backend == "bcc" and args.emit:
+        raise UsageError("--emit prints what the tracefs backend attaches: leave out --backend")
+
+
+def _histogram(args: argparse.Namespace) -> Reference | None:
+    from inlinetrace.probe.fields import parse
+
+    return None if args.hist is None else parse(args.hist)
+
+
+def _plan(
+    args: argparse.Namespace,
+    host: Host,
+    listed: Image | BtfImage,
+    image: Image | None,
+    types: Types,
+    condition: Condition | None,
+) -> Plan:
     from inlinetrace.probe.target import plan_image
 
-    sites = _sites(args, image)
+    sites = _sites(args, listed)
     if condition is not None:
         condition.settle({parameter.name for site in sites for parameter in site.parameters})
     return plan_image(
-        image,
+        listed if image is None else image,
         sites,
         types,
         kernel=not args.exec,
+        host=host,
         references=_references(args),
         everything=args.args == "",
-        hidden=condition.references if condition is not None else (),
-        strings=args.strings,
+        hidden=_hidden(args, condition),
+        # a histogram is one of pointers, not of what they point at
+        strings=args.strings and args.hist is None,
         doubtful=args.doubtful,
         maximum_probes=args.max_probes,
+        guarded=args.backend == "tracefs",
     )
 
 
-def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
+def _hidden(args: argparse.Namespace, condition: Condition | None) -> list[Reference]:
+    """What has to be fetched and is not shown as such: what is compared and what is counted."""
+    counted = _histogram(args)
+    compared = list(condition.references) if condition is not None else []
+    if counted is None or any(reference.label == counted.label for reference in compared):
+        return compared
+    return [*compared, counted]
+
+
+def _sites(args: argparse.Namespace, image: Image | BtfImage) -> list[Site]:
     missing = [pattern for pattern in args.functions if pattern != "*" and not image.has_function(pattern)]
     if missing:
         raise NotFoundError(f"no function {missing[0]}", path=image.path)
     sites = [
         site
-        for site in image.sites(args.functions)
+        for site in image.listing(args.functions).sites()
         if Mark.TRANSPARENT not in site.marks and (site.inlined or not args.inline_only)
     ]
     if not sites:
@@ -162,7 +268,7 @@ def _sites(args: argparse.Namespace, image: Image) -> list[Site]:
     return sites
 
 
-def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> int:
+def _print(args: argparse.Namespace, plan: Plan, image: Image | BtfImage, types: Types) -> int:
     from inlinetrace.probe import emit
 
     if args.emit == "tracefs":
@@ -170,9 +276,10 @@ def _print(args: argparse.Namespace, plan: Plan, image: Image, types: Types) -> 
     elif args.emit == "perf":
         lines = emit.perf_script(plan)
     elif args.emit == "bpftrace":
-        lines = emit.bpftrace_program(plan, image.debug.machine, types)
+        lines = emit.bpftrace_program(plan, image.machine, types)
     else:
-        lines = emit.plan_json(plan) if args.json else emit.plan_text(plan)
+        fetches = args.backend == "tracefs"
+        lines = emit.plan_json(plan, fetches=fetches) if args.json else emit.plan_text(plan, fetches=fetches)
     with _output(args) as file:
         for line in lines:
             file.write(line + "\n")
@@ -206,7 +313,8 @@ def _trace(
     args: argparse.Namespace,
     host: Host,
     plan: Plan,
-    image: Image,
+    machine: Machine,
+    image: Image | None,
     types: Types,
     condition: Condition | None,
     arguments: list[str] | None,
@@ -218,25 +326,35 @@ def _trace(
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
-    if plan.kernel and image.loaded is None:
+    if plan.kernel and plan.module is None and image is not None and image.loaded is None:
         check_kernel(host, image)
-    program = None if plan.kernel else _open_program(plan.target, image)
+    program = None if image is None or plan.kernel else _open_program(plan.target, image)
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
     if condition is not None and args.args != "":
         asked = {part.label for part in _references(args)}
         hidden = frozenset(shown & {reference.label for reference in condition.references} - asked)
-    output = Output(host.realtime_ns() - host.monotonic_ns(), verbose=args.verbose, hidden=hidden)
-    backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    tally = _tally(args, plan, types)
+    backend: Backend
+    symbols, stacks = None, 0
+    if args.backend == "bcc":
+        bcc, symbols = _bcc(args, host, plan, machine, image, condition, program)
+        backend, stacks = bcc, bcc.capture.stacks
+    else:
+        backend = TracefsBackend(host, plan, program=program, buffer_kb=args.buffer_size)
+    epoch = host.realtime_ns() - host.monotonic_ns()
+    output = Output(epoch, verbose=args.verbose, hidden=hidden, symbols=symbols)
     child = None
     with _output(args) as file:
-        render = output.json if args.json else output.line
+        render = output.json if args.json else lambda hit, process: _text(output, hit, process)
         session = Session(
             host,
             plan,
             backend,
-            Decoder(plan, types),
-            lambda hit, process: _write(file, render(hit, process)),
+            Decoder(plan, types, stacks=stacks),
+            (lambda hit, process: _write(file, render(hit, process)))
+            if tally is None
+            else (lambda hit, process: tally.add(hit)),
             file.flush,
             lambda outcome: _say_attached(args, plan, outcome),
         )
@@ -244,14 +362,80 @@ def _trace(
             child = Child(plan.target, arguments, to_stderr=args.output is None)
             threads = [child.pid]
         limits = Limits(
-            args.count,
+            args.max_hits,
             args.duration,
             frozenset(args.pid) if args.pid else None,
             condition,
             args.require == "all",
+            None if plan.module is None else module_watch(host, plan.module),
         )
         outcome = session.run(limits, threads=threads, child=child)
+        if tally is not None:
+            if outcome.totals is not None:
+                tally.add_totals(plan, outcome.totals, types)
+            for line in tally.json() if args.json else tally.text():
+                _write(file, line if args.json else visible(line))
+    if program is not None and child is None and not _is_still(plan.target, program):
+        _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
+
+
+def _text(output: Output, hit: Hit, process: int | None) -> str:
+    """A hit and its stacks; what is of the traced program must not make lines or colours of its own."""
+    line = visible(output.line(hit, process))
+    stack = output.stack(hit, process)
+    return "\n".join([line, *map(visible, stack)]) if stack else line
+
+
+def _tally(args: argparse.Namespace, plan: Plan, types: Types) -> Tally | None:
+    """What counts hits instead of showing them, if that was asked for."""
+    from inlinetrace.probe.tally import Tally, check_numbers
+
+    counted = _histogram(args)
+    if counted is None and not args.count:
+        return None
+    if counted is not None:
+        check_numbers(plan, types, counted.label)
+    return Tally(counts=args.count, histogram=None if counted is None else counted.label)
+
+
+def _wanted(args: argparse.Namespace, plan: Plan, image: Image | None, condition: Condition | None) -> Wanted:
+    """What is wanted of the bcc backend beside its records."""
+    from inlinetrace.probe.bcc import Wanted
+    from inlinetrace.probe.bpf_capture import MAXIMUM_FRAMES
+
+    counted = _histogram(args)
+    return Wanted(
+        frames=MAXIMUM_FRAMES if args.stack else 0,
+        # with a limit on the hits somebody has to look at each
+        counts=(args.count or counted is not None) and args.max_hits is None,
+        histogram=None if counted is None else counted.label,
+        condition=condition,
+        follow=args.program_arguments is not None,
+        fixed=not plan.kernel and image is not None and image.program.type == ET_EXEC,
+    )
+
+
+def _bcc(
+    args: argparse.Namespace,
+    host: Host,
+    plan: Plan,
+    machine: Machine,
+    image: Image | None,
+    condition: Condition | None,
+    program: int | None,
+) -> tuple[BccBackend, Symbols | None]:
+    """The bcc backend, and names for stacks if they are shown."""
+    from inlinetrace.probe.bcc import BccBackend
+    from inlinetrace.probe.bcc_library import open_library
+    from inlinetrace.probe.stacks import Symbols
+
+    if args.stack and image is None:
+        raise UsageError("--stack takes names of inlined functions from the kernel's file: add -k FILE or -m FILE")
+    library = open_library()
+    wanted = _wanted(args, plan, image, condition)
+    backend = BccBackend(host, plan, machine, wanted, program=program, buffer_kb=args.buffer_size, library=library)
+    return backend, Symbols(image, library, kernel=plan.kernel) if args.stack and image is not None else None
 
 
 def _write(file: IO[str], line: str) -> None:
@@ -285,10 +469,28 @@ def _open_program(path: str, image: Image) -> int:
     from inlinetrace.elf.file import ElfFile
 
     now = ElfFile.open(f"/proc/self/fd/{descriptor}")
-    if now.build_id != image.program.build_id or now.file_size != image.program.file_size:
+    if now.build_id != image.program.build_id or not _same_code(now, image.program):
         os.close(descriptor)
         raise InlineTraceError("the file was replaced while it was read: start again", path=path)
     return descriptor
+
+
+def _same_code(one: ElfFile, other: ElfFile) -> bool:
+    """Whether two files have the same instructions in the same places: a build id may be missing, or be no promise."""
+
+    def code(file: ElfFile) -> list[tuple[int, int, bytes]]:
+        sections = [section for section in file.sections if section.executable and not section.nobits]
+        return [(section.offset, section.address, bytes(file.raw_data(section))) for section in sections]
+
+    return one.file_size == other.file_size and code(one) == code(other)
+
+
+def _is_still(path: str, descriptor: int) -> bool:
+    """Whether a path still names the file that was opened."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def check_kernel(host: Host, image: Image) -> None:
@@ -304,8 +506,37 @@ def check_kernel(host: Host, image: Image) -> None:
         )
 
 
+def _require_loaded(host: Host, image: Image, *, from_file: bool) -> None:
+    """Refuse a module that is not the one that is loaded. Its addresses are known then, if they are not hidden."""
+    from inlinetrace.target.modules import loaded_modules
+    from inlinetrace.target.running import resolve_running
+
+    if image.module not in loaded_modules(host):
+        raise NotFoundError(f"module {image.module} is not loaded: its code cannot be traced", path=image.path)
+    if from_file and image.loaded is None:
+        known = len(image.notices)
+        resolve_running(image, host)
+        for notice in image.notices[known:]:
+            _say(notice)
+
+
+def module_watch(host: Host, module: str) -> Callable[[], str | None]:
+    """Says that a module is not there any more, or is another one."""
+    from inlinetrace.target.modules import loading
+
+    first = loading(host, module)
+
+    def watch() -> str | None:
+        now = loading(host, module)
+        if now == first:
+            return None
+        return f"module {module} was {'unloaded' if now is None else 'loaded again'}: the trace ends"
+
+    return watch
+
+
 def _say(text: str) -> None:
-    print(f"inlinetrace: {text}", file=sys.stderr)
+    print(f"inlinetrace: {visible(text)}", file=sys.stderr)
 
 
 def _say_refused(refused: list[Refused], total: int) -> None:
@@ -333,10 +564,12 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if args.summary:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
             print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+    if outcome.gone is not None:
+        _say(outcome.gone)
     if outcome.lost:
         _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:
-        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: their text was too long")
+        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
     for line in outcome.left:
         _say(f"{line}; inlinetrace clean removes it when it is idle")
     if args.verbose:

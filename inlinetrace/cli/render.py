@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inlinetrace.cli._rows import JsonLines
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Mark
 from inlinetrace.target.loaded import AddressKind
@@ -54,7 +54,14 @@ class Renderer:
         self._name_address = name_address
         # Locations are shared and kept by their reader, so their identity is enough and is much cheaper to hash.
         self._texts: dict[tuple[int, bool], tuple[str, Location]] = {}
-        self.json = JsonLines(self.location, lambda section: address_kind(section).value).line
+        self._address_kind = address_kind
+
+    @cached_property
+    def json(self) -> Callable[[Site], str]:
+        """A site as a JSON object of one line."""
+        from inlinetrace.cli._rows import JsonLines
+
+        return JsonLines(self.location, lambda section: self._address_kind(section).value).line
 
     def location(self, location: Location, type_: TypeName) -> str:
         """A location in pfunct's words; constants by the sign of the type."""

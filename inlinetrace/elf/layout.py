@@ -8,7 +8,6 @@ symbols and everything above then speak of one address space. Only what is shown
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from inlinetrace.elf.constants import SHF_TLS
 from inlinetrace.elf.sections import Section
@@ -49,11 +48,11 @@ def lay_out(
     for section in sections:
         if not is_placed(section):
             # TLS sections of relocatable files have address 0 and no others matter.
-            placed.append(replace(section, address=0))
+            placed.append(section.at(0))
             continue
         twin = known.get(_key(section, seen))
         if twin is not None and twin.size == section.size:
-            placed.append(replace(section, address=twin.address))
+            placed.append(section.at(twin.address))
             continue
         alignment = section.alignment if 0 < section.alignment <= _MAX_ALIGNMENT else 1
         address = -(-free // alignment) * alignment
@@ -64,5 +63,5 @@ def lay_out(
                 path=path,
                 section=section.label,
             )
-        placed.append(replace(section, address=address))
+        placed.append(section.at(address))
     return tuple(placed)

@@ -6,11 +6,10 @@ Names are the full-width ones, whatever the size of the value in them: ``rax``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """One ELF machine: ``name`` as uname prints it, DWARF register ``names``, the ranges that are vector registers."""
 
     name: str

@@ -8,7 +8,7 @@ raise FormatError.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from inlinetrace.elf.constants import (
     PN_XNUM,
@@ -24,21 +24,64 @@ from inlinetrace.errors import FormatError
 MAX_NAME_BYTES = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class Section:
     """One section header; ``offset`` and ``size`` are what the file has, before decompression."""
 
-    index: int
-    name: str
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    entry_size: int
+    __slots__ = (
+        "address",
+        "alignment",
+        "entry_size",
+        "flags",
+        "index",
+        "info",
+        "link",
+        "name",
+        "offset",
+        "size",
+        "type",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        name: str,
+        type_: int,
+        flags: int,
+        address: int,
+        offset: int,
+        size: int,
+        link: int,
+        info: int,
+        alignment: int,
+        entry_size: int,
+    ) -> None:
+        self.index = index
+        self.name = name
+        self.type = type_
+        self.flags = flags
+        self.address = address
+        self.offset = offset
+        self.size = size
+        self.link = link
+        self.info = info
+        self.alignment = alignment
+        self.entry_size = entry_size
+
+    def at(self, address: int) -> Section:
+        """The same section at another address."""
+        return Section(
+            self.index,
+            self.name,
+            self.type,
+            self.flags,
+            address,
+            self.offset,
+            self.size,
+            self.link,
+            self.info,
+            self.alignment,
+            self.entry_size,
+        )
 
     @property
     def label(self) -> str:
@@ -67,8 +110,7 @@ class Section:
         return bool(self.flags & SHF_COMPRESSED) or self.name.startswith(".zdebug_")
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One program header."""
 
     type: int
@@ -80,8 +122,7 @@ class Segment:
     alignment: int
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The ELF header, without what nobody asks for."""
 
     little_endian: bool

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.elf._symbols import Index
 from inlinetrace.elf.constants import SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from inlinetrace.elf.sections import Section
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """One symbol; ``type`` is an STT_* and ``binding`` an STB_* number.
 
     ``address`` lies in the section as ElfFile.sections has it, in relocatable files too. Thumb functions have bit 0

@@ -1,4 +1,5 @@
-"""From DWARF to BTF: types, functions and variables as ``pahole -J`` encodes them, and where inlined functions are.
+"""From DWARF to BTF: base types as ``pahole -J`` encodes them, and the location info of inlined functions.
 
-``types.types_from_dwarf`` is the entry to the types. Nothing is imported here: who only reads BTF has no use for it.
+``types.types_from_dwarf`` makes the types, ``locations`` and ``locsec`` what describes the sites. Nothing is imported
+here: the modules are compiled, and whoever only reads BTF has no use for them.
 """

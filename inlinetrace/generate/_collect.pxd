@@ -1,5 +1,6 @@
 # cython: language_level=3
 """What is known of the types of some units, for the modules that put it together."""
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from inlinetrace.dwarf._cursor cimport Cursor
@@ -144,6 +145,7 @@ cdef enum:
     ERR_SIGNATURE = 41
     ERR_MANY = 42
 
+@cython.final
 cdef class Collector:
     cdef readonly list infos
     cdef readonly bint joint
@@ -205,10 +207,30 @@ cdef class Collector:
     cdef uint32_t name_of(self, Value* value) noexcept nogil
     cdef uint32_t name_of_text(self, const uint8_t* text, uint64_t length) noexcept nogil
     cdef const uint8_t* text_of(self, uint32_t name, uint32_t* length, uint8_t* buffer) noexcept nogil
-    cdef int64_t index_of(self, uint64_t key) noexcept nogil
+    cdef inline int64_t index_of(self, uint64_t key) noexcept nogil:
+        """What set_index said of the entry ``key`` (of this unit, if not joint); the caller checks that it is right."""
+        if self.joint:
+            return self.joint_index_of(key)
+        if key - self.unit_key >= self.unit.end - self.unit.offset:
+            return -1
+        return self.map[key - self.unit_key]
+
+    cdef inline int64_t record_of(self, uint32_t reference) noexcept nogil:
+        """Index of the record that a reference means, -1 if there is none."""
+        cdef int64_t index
+        if reference & <uint32_t>REF_RECORD:
+            index = reference & 0x7fffffff
+            return index if <uint64_t>index < self.record_count and self.records[index].kind != R_UNDEFINED else -1
+        if reference >= self.unit.end - self.unit.offset:
+            return -1
+        index = self.map[reference]
+        if <uint64_t>index < self.record_count and self.records[index].key == self.unit_key + reference:
+            return index
+        return -1
+
+    cdef int64_t joint_index_of(self, uint64_t key) noexcept nogil
     cdef int set_index(self, uint64_t key, uint32_t index) noexcept nogil
     cdef uint32_t reference_to(self, uint64_t key) noexcept nogil
-    cdef int64_t record_of(self, uint32_t reference) noexcept nogil
     cdef int64_t new_record(self, uint64_t key) noexcept nogil
     cdef Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil
     cdef int _enter(self, Info info, uint32_t number) except -1

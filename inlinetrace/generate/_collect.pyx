@@ -350,14 +350,8 @@ cdef class Collector:
 
     # Where entries are
 
-    cdef int64_t index_of(self, uint64_t key) noexcept nogil:
-        """What set_index said of the entry ``key`` (of this unit, if not joint); the caller checks that it is right."""
+    cdef int64_t joint_index_of(self, uint64_t key) noexcept nogil:
         cdef uint64_t k
-        if not self.joint:
-            k = key - self.unit_key
-            if k >= self.unit.end - self.unit.offset:
-                return -1
-            return self.map[k]
         k = (key * 0x9e3779b97f4a7c15ULL >> 20) & self.key_mask
         while self.keys[k]:
             if self.keys[k] == key + 1:
@@ -429,19 +423,6 @@ cdef class Collector:
         if self.lazily and push(&self.pending, <uint32_t>(key - self.unit_key)):
             return <uint32_t>UNRESOLVED
         return <uint32_t>(key - self.unit_key)
-
-    cdef int64_t record_of(self, uint32_t reference) noexcept nogil:
-        """Index of the record that a reference means, -1 if there is none."""
-        cdef int64_t index
-        if reference & <uint32_t>REF_RECORD:
-            index = reference & 0x7fffffff
-            return index if <uint64_t>index < self.record_count and self.records[index].kind != R_UNDEFINED else -1
-        if reference >= self.unit.end - self.unit.offset:
-            return -1
-        index = self.map[reference]
-        if <uint64_t>index < self.record_count and self.records[index].key == self.unit_key + reference:
-            return index
-        return -1
 
     cdef Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil:
         """A new item at the end of an owner's chain; NULL without memory. Chains are of indexes + 1."""

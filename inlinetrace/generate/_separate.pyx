@@ -442,22 +442,25 @@ cdef int _settle(Graph g) noexcept nogil:
     for r in range(g.base_end):
         if g.base_cell_of[r]:
             g.base_cell_of[r] += g.nodes_at_freeze - PRIVATE
+    for node in range(g.nodes_at_freeze):
+        if _tag_of(g, node) < 0:
+            g.canon[node] = node
     # the first that defines a node says what it means to those that have no cell of their own for it
     for r in range(1, g.base_end):
         node = g.base_node_of[r]
-        if node and g.canon[node] == 0 and _tag_of(g, node) >= 0:
+        if node and g.canon[node] == 0:
             g.canon[node] = g.base_cell_of[r] if g.base_cell_of[r] else node
     for k in range(g.place_count):
         if g.places[k].private:
             own = &g.privates[g.places[k].private - 1]
             for i in range(own.list.n):
                 node = g.node_of(own.list.v[i])
-                if g.canon[node] == 0 and _tag_of(g, node) >= 0:
+                if g.canon[node] == 0:
                     g.canon[node] = own.list.v[i]
         else:
             for i in range(g.places[k].node_count):
                 node = g.maps[g.places[k].collector][g.held[g.places[k].collector].nodes[g.places[k].first_node + i]]
-                if g.canon[node] == 0 and _tag_of(g, node) >= 0:
+                if g.canon[node] == 0:
                     g.canon[node] = node
     for i in range(g.nodes_at_freeze):
         if g.canon[i] == 0:

@@ -20,20 +20,27 @@ if TYPE_CHECKING:
 GROUP = "inlinetrace"
 
 
-def plan_text(plan: Plan) -> Iterator[str]:
-    """The plan for people: each probe with its hits, what is fetched for each value, and what is refused."""
+def plan_text(plan: Plan, *, fetches: bool = True) -> Iterator[str]:
+    """The plan for people: each probe with its hits, what is fetched for each value, and what is refused.
+
+    Without ``fetches`` it is not the events that fetch but programs on them.
+    """
     for event in plan.events:
-        yield f"event {event.name}: {len(event.probes)} probes, {len(event.types)} arguments"
+        yield f"event {event.name}: {len(event.probes)} probes" + (f", {len(event.types)} arguments" if fetches else "")
         if event.filter is not None:
             yield f"  filter {event.filter}"
         for probe in event.probes:
-            yield f"  {definition(plan, event, probe, GROUP)}"
-            names = {argument: f"a{number}" for number, argument in enumerate(probe.arguments)}
+            yield f"  {definition(plan, event, probe, GROUP, fetches=fetches)}"
+            names = {
+                argument: f"a{number}" if fetches else f"{argument.text}:{argument.type}"
+                for number, argument in enumerate(probe.arguments)
+            }
             for hit in probe.hits:
                 site = hit.site
                 where = f"{site.symbol}+{site.symbol_offset:#x}" if site.symbol is not None else hex(site.address)
                 kind = "" if site.inlined else " (out of line)"
-                yield f"    {site.function} in {where}{kind}"
+                marks = f" [{', '.join(mark.value for mark in site.marks)}]" if site.marks else ""
+                yield f"    {site.function} in {where}{kind}{marks}"
                 for item in hit.items:
                     yield f"      {item.label}: {_source(item, names)}"
     for refused in plan.refused:
@@ -55,8 +62,8 @@ def _source(item: Item, names: dict[Any, str]) -> str:
     return f"~{text}: {item.doubt.value}" if item.doubt is not None else text
 
 
-def plan_json(plan: Plan) -> Iterator[str]:
-    """One object per probe and one per refused site."""
+def plan_json(plan: Plan, *, fetches: bool = True) -> Iterator[str]:
+    """One object per probe and one per refused site; see plan_text for ``fetches``."""
     for event in plan.events:
         for probe in event.probes:
             row: dict[str, Any] = {
@@ -64,13 +71,14 @@ def plan_json(plan: Plan) -> Iterator[str]:
                 "number": probe.number,
                 "address": hex(probe.address),
                 "offset": hex(probe.offset),
-                "definition": definition(plan, event, probe, GROUP),
+                "definition": definition(plan, event, probe, GROUP, fetches=fetches),
                 "hits": [
                     {
                         "function": hit.site.function,
                         "inlined": hit.site.inlined,
                         "symbol": hit.site.symbol,
                         "symbol_offset": hit.site.symbol_offset,
+                        "marks": [mark.value for mark in hit.site.marks],
                         "args": {
                             item.label: [argument.text for argument in item.recipe.arguments()]
                             for item in hit.items
@@ -142,7 +150,9 @@ def _definitions(plan: Plan) -> Iterator[str]:
 def bpftrace_program(plan: Plan, machine: Machine, types: Types) -> Iterator[str]:
     """A bpftrace program; values that take more than a register, a constant or one read of memory are left out."""
     for probe in plan.probes:
-        if plan.kernel:
+        if plan.module is not None:
+            place = f"kprobe:{probe.anchor}+{probe.offset}"
+        elif plan.kernel:
             site = probe.hits[0].site
             place = (
                 f"kprobe:{site.symbol}+{site.symbol_offset}" if site.symbol else f"kprobe:{plan.target}+{probe.offset}"

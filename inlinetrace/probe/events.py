@@ -8,6 +8,7 @@ A probe where several functions are entered gives several hits, the outermost fi
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +36,8 @@ class Hit(NamedTuple):
     """One function entered: ``time`` in nanoseconds of the monotonic clock, values by the labels of the plan's items.
 
     ``doubts`` has the labels whose value may be another than the one that was passed. ``load_bias`` is how far the
-    code is from its link-time addresses.
+    code is from its link-time addresses. ``stacks`` are addresses, innermost first: the user's stack, before it the
+    kernel's if there are two.
     """
 
     time: int
@@ -46,6 +48,7 @@ class Hit(NamedTuple):
     load_bias: int
     values: Mapping[str, Shown]
     doubts: Mapping[str, Doubt]
+    stacks: tuple[tuple[int, ...], ...] = ()
 
 
 class _LogicalHit(NamedTuple):
@@ -54,17 +57,23 @@ class _LogicalHit(NamedTuple):
     doubts: Mapping[str, Doubt]
 
 
-class Decoder:
-    """Decodes the records of a plan's probes."""
+def _stacks(fields: Sequence[Field]) -> tuple[tuple[int, ...], ...]:
+    return tuple(struct.unpack(f"={len(raw) // 8}Q", raw) if isinstance(raw, bytes) else () for raw in fields)
 
-    def __init__(self, plan: Plan, types: Types) -> None:
+
+class Decoder:
+    """Decodes the records of a plan's probes. ``stacks`` is how many stacks they have behind their arguments."""
+
+    def __init__(self, plan: Plan, types: Types, *, stacks: int = 0) -> None:
         self._types = types
+        self._stacks = stacks
         self._commands: dict[Field, str] = {}
         self._addresses: dict[int, int] = {}
+        self._moved = {probe.number: probe.moved for probe in plan.probes if probe.moved is not None}
         self._hits: dict[int, tuple[_LogicalHit, ...]] = {}
         for probe in plan.probes:
             index = {argument: number for number, argument in enumerate(probe.arguments)}
-            self._addresses[probe.number] = probe.address
+            self._addresses[probe.number] = probe.address + probe.shift
             self._hits[probe.number] = tuple(
                 _LogicalHit(
                     hit.site,
@@ -75,20 +84,25 @@ class Decoder:
             )
 
     def hits(self, record: Record) -> list[Hit]:
-        """The hits of one record; none if it is of no probe of the plan."""
+        """The hits of one record; none if it is of no probe of the plan, or of a module that was loaded elsewhere."""
         time, cpu, thread, number, address, fields = record
         logical = self._hits.get(number)
         if logical is None:
             return []
         bias = address - self._addresses[number]
+        if self._moved and self._moved.get(number, bias) != bias:
+            return []
         raw = fields[-1]
         name = self._commands.get(raw)
         if name is None:
             if len(self._commands) >= _KEPT:
                 self._commands.clear()
             name = self._commands[raw] = text(raw) if isinstance(raw, bytes) else ""
+        stacks = _stacks(fields[-1 - self._stacks : -1]) if self._stacks else ()
         return [
-            Hit(time, cpu, thread, name, site, bias, {label: get(fields, bias) for label, get in values}, doubts)
+            Hit(
+                time, cpu, thread, name, site, bias, {label: get(fields, bias) for label, get in values}, doubts, stacks
+            )
             for site, values, doubts in logical
         ]
 

@@ -63,10 +63,12 @@ class Place:
     """Where a probe is, as far as the text of its arguments depends on it.
 
     ``fixed(address, relocated)`` is the text of memory at a fixed address: ``@+0x1230`` for a user program.
+    Without ``guarded`` reads need no proof: whoever does them knows when one fails.
     """
 
     machine: Machine
     fixed: Callable[[int, bool], str]
+    guarded: bool = True
 
 
 class Recipe(NamedTuple):
@@ -166,7 +168,7 @@ def _reads(location: Location, place: Place) -> tuple[Read, ...] | Unavailable:
             return Unavailable(Reason.UNSUPPORTED, f"{capture.size} bytes of memory are more than an event fetches")
         texts.append(_memory_text(capture, texts, place, 0))
         guards: tuple[Argument, ...] = ()
-        if index not in bases:
+        if place.guarded and index not in bases:
             last = _memory_text(capture, texts, place, capture.size - 1)
             guards = (Argument(last, STRING),)
             if capture.size > place.machine.address_size:
@@ -216,6 +218,8 @@ class Evaluator:
             if fields[guard] is None:
                 return FAULT
         words: list[Word] = [fields[position] for position in self._words]
+        if None in words:
+            return FAULT
         for number, size in self._crossing:
             capture = self._captures[number]
             assert isinstance(capture, MemoryCapture)

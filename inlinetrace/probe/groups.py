@@ -15,7 +15,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -173,6 +173,24 @@ def _delete(host: Host, tracefs: str, name: str) -> list[str]:
             except OSError as error:
                 left.append(f"the event {name}/{event} stays: {error.strerror}")
     return left
+
+
+def hits(host: Host, tracefs: str, events: Collection[str], *, kernel: bool) -> int | None:
+    """How often the probes of events were hit by the kernel's count, recorded or not; None where it is not counted.
+
+    For kernels, hits that found the processor inside of another probe are counted too: none of them is recorded.
+    """
+    profile = f"{tracefs}/{'kprobe_profile' if kernel else 'uprobe_profile'}"
+    if not host.exists(profile):
+        return None
+    total = 0
+    for line in host.read_text(profile).splitlines():
+        words = line.split()
+        if kernel and len(words) == 3 and words[0] in events:
+            total += int(words[1]) + int(words[2])
+        elif not kernel and len(words) >= 3 and words[-2] in events:
+            total += int(words[-1])
+    return total
 
 
 def clean(host: Host, tracefs: str) -> tuple[list[str], list[str]]:

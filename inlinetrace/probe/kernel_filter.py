@@ -73,11 +73,11 @@ def _comparison(item: Comparison, fields: dict[str, tuple[str, str]]) -> str | N
     if item.symbol is None or item.right is None:
         if mask is None:
             return f"{name} != 0"
-        return f"{name} & {mask}" if mask > 0 and _fits(mask, type_) else None
+        return f"{name} & {mask}" if mask > 0 and fits(mask, type_) else None
     if mask is not None or item.right.mask is not None:
         return None
     literal = item.right.source
-    if not isinstance(literal, Literal) or not isinstance(literal.value, int) or not _fits(literal.value, type_):
+    if not isinstance(literal, Literal) or not isinstance(literal.value, int) or not fits(literal.value, type_):
         return None
     return f"{name} {item.symbol} {literal.value}"
 
@@ -86,7 +86,7 @@ def _operand(operand: Operand, fields: dict[str, tuple[str, str]]) -> tuple[str,
     return None if isinstance(operand.source, Literal) else fields.get(operand.source.label)
 
 
-def _fits(number: int, type_: str) -> bool:
+def fits(number: int, type_: str) -> bool:
     """Whether a number is one of a type as ``s32`` and ``u8``."""
     bits = int(type_[1:])
     if type_[0] == "s":

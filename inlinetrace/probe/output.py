@@ -12,6 +12,7 @@ from inlinetrace.sites.reasons import Unavailable
 
 if TYPE_CHECKING:
     from inlinetrace.probe.events import Hit
+    from inlinetrace.probe.stacks import Symbols
     from inlinetrace.sites.model import Site
 
 # Names of processes that are kept.
@@ -20,10 +21,21 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
 class Output:
-    """Renders hits. ``epoch`` is what has to be added to the monotonic clock for the time of day, in nanoseconds."""
+    """Renders hits. ``epoch`` is what has to be added to the monotonic clock for the time of day, in nanoseconds.
 
-    def __init__(self, epoch: int, *, verbose: bool = False, hidden: frozenset[str] = frozenset()) -> None:
+    With ``symbols`` hits have their stacks: in the JSON object, or as the lines of ``stack`` behind their own.
+    """
+
+    def __init__(
+        self,
+        epoch: int,
+        *,
+        verbose: bool = False,
+        hidden: frozenset[str] = frozenset(),
+        symbols: Symbols | None = None,
+    ) -> None:
         self._epoch = epoch
+        self._symbols = symbols
         self._verbose = verbose
         self._hidden = hidden
         self._seconds = (-1, "")
@@ -50,6 +62,13 @@ class Output:
             f"{self._place(hit.site)}"
         )
 
+    def stack(self, hit: Hit, process: int | None) -> list[str]:
+        """The stacks as lines that follow the hit's own, the kernel's before the user's; none without symbols."""
+        if self._symbols is None:
+            return []
+        stacks = self._symbols.stacks(hit, process)
+        return [f"        {frame.text()}" for frames in stacks.values() for frame in frames]
+
     def _argument(self, hit: Hit, label: str, value: Decoded | Unavailable) -> str:
         if isinstance(value, Unavailable):
             if not self._verbose:
@@ -75,7 +94,7 @@ class Output:
     def json(self, hit: Hit, process: int | None) -> str:
         """One object on one line; the keys are a contract and only grow."""
         # Millions of lines come from few sites: what is the same in all of them is encoded once.
-        time_, cpu, thread, command, site, bias, values, doubts = hit
+        time_, cpu, thread, command, site, bias, values, doubts, _ = hit
         known = self._json_places.get(id(site))
         if known is None or known[1] != bias:
             known = self._json_places[id(site)] = (site, bias, *_constant(site, bias))
@@ -107,6 +126,10 @@ class Output:
             }
             if shown:
                 end = f'{end[:-1]}, "doubt": {_ENCODE(shown)}}}'
+        if self._symbols is not None:
+            stacks = self._symbols.stacks(hit, process)
+            frames = {name: [frame.json() for frame in found] for name, found in stacks.items()}
+            end = f'{end[:-1]}, "stack": {_ENCODE(frames)}}}'
         micro = (time_ + self._epoch) // 1000
         pid = "null" if process is None else process
         return (

@@ -48,6 +48,8 @@ class Refusal(enum.Enum):
     """It is not certain that an instruction begins here: a probe inside of one would change the program."""
     INSTRUCTION = "instruction"
     """The kernel does not probe this instruction."""
+    BUG = "bug"
+    """The trap of a BUG or WARN."""
     NO_FILE_OFFSET = "no-file-offset"
     """The address is not in the file."""
     INIT = "init"
@@ -68,6 +70,8 @@ class Refusal(enum.Enum):
     """The debug information describes the same site twice."""
     LIMIT = "limit"
     """More probes than --max-probes allows."""
+    NO_SYMBOL = "no-symbol"
+    """A module has no symbol from which the address could be counted."""
     REJECTED = "rejected"
     """The kernel did not accept the probe."""
 
@@ -89,9 +93,12 @@ class LogicalHit(NamedTuple):
 
 @dataclass(slots=True)
 class Probe:
-    """One address. ``offset`` is that in the file (programs), or from the anchor symbol (kernels).
+    """One address of the file. ``offset`` is that in the file (programs), or from a symbol (kernels, modules).
 
-    ``arguments`` are what is fetched, in the order of the event's fields behind the number.
+    The symbol is ``anchor``, by default the plan's target. ``arguments`` are what is fetched, in the order of the
+    event's fields behind the number. ``shift`` is how far behind the address the kernel puts the probe: behind the
+    ``endbr64`` that a function starts with. ``moved`` is how far it has to be from the address at run time, None if
+    that does not matter.
     """
 
     number: int
@@ -99,6 +106,9 @@ class Probe:
     offset: int
     hits: tuple[LogicalHit, ...]
     arguments: tuple[Argument, ...] = ()
+    anchor: str | None = None
+    shift: int = 0
+    moved: int | None = None
 
 
 @dataclass(slots=True)
@@ -116,13 +126,17 @@ class Event:
 
 @dataclass(slots=True)
 class Plan:
-    """All that is to be attached: kprobes (``kernel``) at ``target`` (``_stext``), or uprobes in a file."""
+    """All that is to be attached: kprobes (``kernel``) at ``target`` (``_stext``), or uprobes in a file.
+
+    ``module`` is the module that the kprobes are in, None for the kernel itself.
+    """
 
     target: str
     kernel: bool
     events: list[Event]
     refused: list[Refused]
     notices: list[str] = field(default_factory=list)
+    module: str | None = None
 
     @property
     def probes(self) -> list[Probe]:
@@ -154,6 +168,10 @@ def make_plan(
     place: Callable[[Site], Place],
     offset: Callable[[int], int | None],
     check: Check,
+    anchor: Callable[[int], str | None] = lambda address: None,
+    shift: Callable[[int], int] = lambda address: 0,
+    moved: Callable[[int], int | None] = lambda address: None,
+    module: str | None = None,
     strings: bool = False,
     doubtful: bool = False,
     everything: bool = False,
@@ -163,8 +181,9 @@ def make_plan(
     """Plan probes for ``sites``.
 
     ``references`` are the values to show, ``everything`` asks for all parameters, ``hidden`` are values that only a
-    filter needs. ``place`` gives the surroundings of a site, ``offset`` where an address is, ``check`` what forbids
-    it. Raises NotFoundError if a reference names a parameter that no function has, UsageError for unknown fields.
+    filter needs. ``place`` gives the surroundings of a site, ``offset`` where an address is, counted from ``anchor``;
+    ``check`` says what forbids it, ``shift`` how far the kernel moves it on, ``moved`` what it is moved by for good.
+    Raises NotFoundError if a reference names a parameter that no function has, UsageError for unknown fields.
     """
     refused: list[Refused] = []
     grouped: dict[int, list[Site]] = {}
@@ -180,7 +199,7 @@ def make_plan(
         if problem is not None:
             refused.append(Refused(site, *problem))
         elif offset(site.address) is None:
-            refused.append(Refused(site, Refusal.NO_FILE_OFFSET))
+            refused.append(Refused(site, Refusal.NO_SYMBOL if module is not None else Refusal.NO_FILE_OFFSET))
         else:
             grouped.setdefault(site.address, []).append(site)
             clang += site.inlined and site.compiler is not Compiler.GCC
@@ -207,7 +226,7 @@ def make_plan(
             continue
         place_in_file = offset(address)
         assert place_in_file is not None
-        probe = Probe(number, address, place_in_file, hits, arguments)
+        probe = Probe(number, address, place_in_file, hits, arguments, anchor(address), shift(address), moved(address))
         number += 1
         shape = tuple(argument.type for argument in arguments)
         event = events.get(shape)
@@ -215,7 +234,7 @@ def make_plan(
             event = events[shape] = Event(f"sites{len(events)}", shape)
         event.probes.append(probe)
     notices = [CLANG_NOTICE.format(clang)] if clang and wanted_values else []
-    return Plan(target, kernel, list(events.values()), refused, notices)
+    return Plan(target, kernel, list(events.values()), refused, notices, module)
 
 
 def _unknown(references: Sequence[Reference], sites: Sequence[Site]) -> str | None:
@@ -271,10 +290,18 @@ def _arguments(hits: Sequence[LogicalHit]) -> tuple[Argument, ...]:
     return tuple(sorted(found, key=lambda argument: (argument.type == "string", argument.type)))
 
 
-def definition(plan: Plan, event: Event, probe: Probe, group: str, target: str | None = None) -> str:
-    """The line that defines a probe in ``uprobe_events`` or ``kprobe_events``, without the newline."""
-    where = target or plan.target
+def definition(
+    plan: Plan, event: Event, probe: Probe, group: str, target: str | None = None, *, fetches: bool = True
+) -> str:
+    """The line that defines a probe in ``uprobe_events`` or ``kprobe_events``, without the newline.
+
+    Without ``fetches`` the event has nothing but the probe's number, which keeps the kernel from taking two probes of
+    one event for the same.
+    """
+    where = target or probe.anchor or plan.target
     place = f"{where}+{probe.offset:#x}" if plan.kernel else f"{where}:{probe.offset:#x}"
     words = [f"p:{group}/{event.name} {place} {NUMBER}=\\{probe.number}:u32"]
+    if not fetches:
+        return words[0]
     words += [f"a{number}={argument.text}:{argument.type}" for number, argument in enumerate(probe.arguments)]
     return " ".join([*words, f"{COMMAND}=$comm:string"])

@@ -7,17 +7,23 @@ later, silently leaves it out.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace.probe.kernel_text import KernelText, merged
 from inlinetrace.probe.plan import Check, Refusal
 
 if TYPE_CHECKING:
-    from inlinetrace.elf.file import ElfFile
     from inlinetrace.sites.model import Site
+    from inlinetrace.target.btf_image import BtfImage
+    from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
+BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
+# 0xffffffff81c00010-0xffffffff81c00290<tab>name: kprobe_blacklist_seq_show() of kernel/kprobes.c
+_BLACKLISTED = re.compile(r"0x([0-9a-f]{1,16})-0x([0-9a-f]{1,16})\t")
 _LONGEST_INSTRUCTION = 15
 _LEGACY_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 # is_prefix_bad() in arch/x86/kernel/uprobes.c: segment overrides other than fs and gs, and lock.
@@ -26,10 +32,8 @@ _BAD_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0xF0))
 _BAD_OPCODES = frozenset(
     bytes.fromhex("06070e1617 1e1f272f37 3f60616c6d 6e6f829acc cdcecfd4d5 d6e4e5e6e7 eaecedeeef f1f4fafb")
 )
-_SECTIONS = {
-    Refusal.INIT: (".init", ".exit"),
-    Refusal.BLACKLIST: (".kprobes.text", ".entry.text", ".noinstr.text", ".irqentry.text", ".softirqentry.text"),
-}
+# far calls and jumps, breakpoints, iret; pop ss
+_NOT_EMULATED = frozenset((0x9A, 0xEA, 0xCC, 0xCF, 0x17))
 
 
 def program_check(image: Image) -> Check:
@@ -47,23 +51,145 @@ def program_check(image: Image) -> Check:
     return check
 
 
-def kernel_check(image: Image) -> Check:
-    """The check for a kernel image: kprobes. What the kernel alone knows it refuses when the probe is defined."""
-    labels = _relative_table(image.program, "__jump_table", 16)
-    calls = _relative_table(image.program, ".static_call_sites", 8)
+def kernel_check(image: Image, host: Host | None = None) -> Check:
+    """The check for a kernel image or module: kprobes. ``host`` is the machine that runs it."""
+    rules = KernelRules(image, host)
+    return lambda site: rules.refusal(site.address)
+
+
+def predict(image: Image, addresses: Iterable[int], host: Host | None = None) -> dict[int, tuple[Refusal, str] | None]:
+    """What becomes of a kprobe event at each address of a kernel or module: None if it is accepted.
+
+    Addresses are those of the file (of a module, of inlinetrace.elf.layout), not run-time ones.
+    """
+    rules = KernelRules(image, host)
+    return {address: rules.refusal(address) for address in addresses}
+
+
+class KernelRules:
+    """Where the kernel takes no kprobe event: register_kprobe() of kernel/kprobes.c, arch_prepare_kprobe() of
+    arch/x86/kernel/kprobes/core.c and within_notrace_func() of kernel/trace/trace_kprobe.c, from the file.
+
+    What a machine adds to its blacklist is read from ``host`` where it shows its addresses.
+    """
+
+    def __init__(self, image: Image, host: Host | None = None) -> None:
+        self._image = image
+        self._text = KernelText(image.program)
+        self._x86 = image.program.machine.name == "x86_64"
+        self._more = [] if host is None else running_blacklist(host, image)
+
+    @cached_property
+    def _traced_only(self) -> bool:
+        """Whether functions that cannot be traced are closed: not with CONFIG_KPROBE_EVENTS_ON_NOTRACE.
+
+        Where the calls are listed beside of their functions (arm64) the kernel is left to say it.
+        """
+        if not self._x86 or not len(self._text.ftrace):
+            return False
+        # of a module nobody knows how its kernel was configured: hardly anybody opens them
+        return self._image.module is not None or bool(self._image.program.symbols().named("__within_notrace_func"))
+
+    @cached_property
+    def _takes_ftrace(self) -> bool:
+        """Whether a kprobe may be where function tracing makes its call (CONFIG_KPROBES_ON_FTRACE)."""
+        return self._image.module is not None or bool(self._image.program.symbols().named("kprobe_ftrace_handler"))
+
+    def refusal(self, address: int) -> tuple[Refusal, str] | None:
+        """Why the kernel takes no kprobe event at an address of the file; None if it does."""
+        text = self._text
+        section = self._image.program.section_at(address)
+        if not text.stays(address, section):
+            return Refusal.INIT, "" if section is None else section.name
+        if text.is_blacklisted(address, self._more):
+            return Refusal.BLACKLIST, ""
+        if address in text.jump_labels:
+            return Refusal.JUMP_LABEL, ""
+        if address in text.static_calls:
+            return Refusal.STATIC_CALL, ""
+        if address in text.bugs:
+            return Refusal.BUG, ""
+        if self._traced_only and not text.is_traced(address):
+            return Refusal.NOTRACE, ""
+        if address in text.ftrace:
+            return None if self._takes_ftrace else (Refusal.FTRACE, "")
+        if self._image.code(address) is None:
+            # a file without instructions (openSUSE's debug files): the kernel looks for boundaries itself
+            return None
+        problem = _boundary(self._image, address)
+        if problem is not None or not self._x86:
+            return problem
+        # what is replaced at the start is a direct call or plain instructions then
+        if text.patched_at(address) is None and not x86_can_be_emulated(text.read(address, _LONGEST_INSTRUCTION)):
+            return Refusal.INSTRUCTION, "the kernel cannot emulate this instruction"
+        return None
+
+
+def running_blacklist(host: Host, image: Image) -> list[tuple[int, int]]:
+    """Stretches of the file that the running kernel has on its blacklist; none where it does not show them."""
+    return [] if image.load_bias is None else _ranges(host, image.load_bias)
+
+
+def _ranges(host: Host, bias: int) -> list[tuple[int, int]]:
+    """The blacklist of the running kernel, less ``bias``; empty where it is not shown."""
+    try:
+        lines = host.read_text(BLACKLIST).splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        match = _BLACKLISTED.match(line)
+        if match is not None and int(match[1], 16):
+            found.append((int(match[1], 16) - bias, int(match[2], 16) - bias))
+    return merged(found)
+
+
+def running_check(listed: BtfImage, host: Host) -> Check:
+    """The check for the running kernel or a module without its file: what is neither there nor on its blacklist.
+
+    The kernel itself looks for boundaries of instructions and for what it rewrites.
+    """
+    reader = listed.reader
+    blacklist = _ranges(host, 0)
+    kernel = reader.module is None
 
     def check(site: Site) -> tuple[Refusal, str] | None:
         section = site.section or ""
-        for refusal, prefixes in _SECTIONS.items():
-            if section.startswith(prefixes):
-                return refusal, section
-        if _contains(labels, site.address):
-            return Refusal.JUMP_LABEL, ""
-        if _contains(calls, site.address):
-            return Refusal.STATIC_CALL, ""
-        return _boundary(image, site.address)
+        if section != ".text" if kernel else section.startswith(".init"):
+            return Refusal.INIT, section
+        known = reader.surroundings.sections.get(section) if reader.surroundings is not None else None
+        if known is not None and site.section_offset is not None:
+            address = known.address + site.section_offset
+            if any(start <= address < end for start, end in blacklist):
+                return Refusal.BLACKLIST, ""
+        return None
 
     return check
+
+
+def x86_can_be_emulated(instruction: bytes) -> bool:
+    """Whether the kernel takes an x86-64 instruction for a kprobe: prepare_emulation() and __copy_instruction()."""
+    at = 0
+    while at < len(instruction) and instruction[at] in _LEGACY_PREFIXES:
+        at += 1
+    if at < len(instruction) and 0x40 <= instruction[at] <= 0x4F:
+        at += 1
+    opcode, following = instruction[at : at + 1], instruction[at + 1 : at + 3]
+    if not opcode or opcode[0] in _NOT_EMULATED:
+        return False
+    if not following:
+        return True
+    field = following[0] >> 3 & 7
+    if opcode[0] == 0xFF:
+        # calls and jumps through memory, and far ones
+        return field not in (2, 3, 4, 5) or (following[0] >> 6 == 3 and field in (2, 4))
+    if opcode[0] == 0x8E:
+        # mov to ss keeps interrupts away from the next instruction
+        return field != 2
+    if opcode[0] == 0x0F and following[0] == 0x01 and len(following) > 1:
+        # vmcall, vmlaunch, vmresume...
+        return not (following[1] >> 6 == 3 and following[1] >> 3 & 7 == 0)
+    return True
 
 
 def x86_steps_over(instruction: bytes) -> bool:
@@ -97,22 +223,3 @@ def _reader(image: Image) -> Callable[[int, int], bytes]:
         return bytes(image.program.raw_data(section)[start : start + size])
 
     return read
-
-
-def _relative_table(program: ElfFile, name: str, entry_size: int) -> list[int]:
-    """Addresses that the entries of a table start with, relative to where they stand (struct jump_entry and others)."""
-    section = program.section(name)
-    if section is None or section.nobits or program.relocatable:
-        return []
-    data = program.data(section)
-    order = "little" if program.little_endian else "big"
-    found = []
-    for at in range(0, len(data) - entry_size + 1, entry_size):
-        offset = int.from_bytes(data[at : at + 4], order, signed=True)  # type: ignore[arg-type]
-        found.append(section.address + at + offset)
-    return sorted(found)
-
-
-def _contains(table: list[int], address: int) -> bool:
-    at = bisect_left(table, address)
-    return at < len(table) and table[at] == address

@@ -24,10 +24,10 @@ from inlinetrace.probe.plan import Refused
 if TYPE_CHECKING:
     from types import FrameType
 
+    from inlinetrace.probe.backend import Backend, Totals
     from inlinetrace.probe.child import Child
     from inlinetrace.probe.events import Decoder, Hit
     from inlinetrace.probe.plan import Plan
-    from inlinetrace.probe.tracefs import TracefsBackend
     from inlinetrace.probe.where import Condition
     from inlinetrace.target.host import Host
 
@@ -39,18 +39,26 @@ _FORGET_AFTER = 5.0
 
 @dataclass(slots=True)
 class Limits:
-    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all."""
+    """When a trace ends, and what of it is wanted. ``processes``: only these, None for all.
+
+    ``watch`` is asked again and again whether what is traced is still there; what it says ends the trace.
+    """
 
     count: int | None = None
     seconds: float | None = None
     processes: frozenset[int] | None = None
     condition: Condition | None = None
     require_all: bool = False
+    watch: Callable[[], str | None] | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a trace. ``hits`` counts what was shown by function, symbol and place; ``left`` was not removed."""
+    """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
+
+    ``totals`` is what the kernel counted, where it did not pass on hits. ``gone`` says why what was traced is not there
+    any more.
+    """
 
     refused: list[Refused] = field(default_factory=list)
     records: int = 0
@@ -59,6 +67,9 @@ class Outcome:
     unrecorded: int = 0
     left: list[str] = field(default_factory=list)
     signal: int | None = None
+    totals: Totals | None = None
+    gone: str | None = None
+    why_unrecorded: str = ""
     by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     attach_seconds: float = 0.0
     detach_seconds: float = 0.0
@@ -123,7 +134,7 @@ class Session:
         self,
         host: Host,
         plan: Plan,
-        backend: TracefsBackend,
+        backend: Backend,
         decoder: Decoder,
         emit: Callable[[Hit, int | None], None],
         flush: Callable[[], None],
@@ -137,7 +148,7 @@ class Session:
         self._flush = flush
         self._attached = attached
         self._processes = Processes(host, backend.process_names)
-        self.outcome = Outcome()
+        self.outcome = Outcome(why_unrecorded=backend.why_unrecorded)
 
     def run(self, limits: Limits, *, threads: Sequence[int] | None = None, child: Child | None = None) -> Outcome:
         """Attach, trace until a limit, the end of ``child`` or a signal, detach.
@@ -156,8 +167,7 @@ class Session:
                 if child is not None:
                     child.start()
                 self._loop(limits, child, signals)
-                filtered = any(event.filter is not None for event in self._plan.events)
-                self._account(threads is None and limits.processes is None and not filtered)
+                self._account(threads is None and limits.processes is None and not self._backend.filtered)
             finally:
                 started = time.monotonic()
                 outcome.left = self._backend.detach()
@@ -181,6 +191,9 @@ class Session:
         while True:
             ending = bool(signals) or (child is not None and child.ended())
             ending = ending or (limits.seconds is not None and time.monotonic() - begin >= limits.seconds)
+            if limits.watch is not None:
+                self.outcome.gone = limits.watch()
+                ending = ending or self.outcome.gone is not None
             if ending:
                 break
             if self._batch(limits, False):
@@ -227,8 +240,22 @@ class Session:
         """What the kernel counted and we did not see."""
         outcome = self.outcome
         self._backend.disable()
+        outcome.totals = self._backend.totals()
+        if outcome.totals is not None:
+            self._count(outcome.totals)
         outcome.lost = self._backend.lost()
         hits = self._backend.hits() if everything else None
         if hits is not None:
             # with --count some records are left unread
             outcome.unrecorded = max(0, hits - outcome.records - outcome.lost - self._backend.unread())
+
+    def _count(self, totals: Totals) -> None:
+        """What the kernel has counted, as if it had been shown."""
+        outcome = self.outcome
+        for probe in self._plan.probes:
+            hits = totals.hits.get(probe.number, 0)
+            outcome.records += hits
+            for logical in probe.hits if hits else ():
+                site = logical.site
+                outcome.shown += hits
+                outcome.by_site[site.function, site.symbol or "", site.address] += hits

@@ -1,7 +1,7 @@
 """Plans for a user program and for a kernel image: where their probes go and how their fixed addresses are named.
 
 >>> image = open_image("./program")
->>> types = Types(image.dwarf.dies, image.debug.machine)
+>>> types = DwarfTypes(image.dwarf.dies, image.debug.machine)
 >>> plan = plan_image(image, image.sites(["push"]), types, everything=True)
 """
 
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from inlinetrace.errors import NotFoundError
 from inlinetrace.probe.fetch import Place
+from inlinetrace.probe.placement import KernelPlacement, ModulePlacement, Placement, RunningPlacement, settle
 from inlinetrace.probe.plan import Plan, make_plan
-from inlinetrace.probe.refusals import kernel_check, program_check
+from inlinetrace.probe.refusals import kernel_check, program_check, running_check
+from inlinetrace.target.btf_image import BtfImage
+from inlinetrace.target.host import Host
 
 if TYPE_CHECKING:
     from inlinetrace.probe.fields import Reference
@@ -22,39 +25,70 @@ if TYPE_CHECKING:
     from inlinetrace.sites.model import Site
     from inlinetrace.target.image import Image
 
-ANCHOR = "_stext"
-"""The symbol that addresses in a kernel are counted from: it needs neither kallsyms nor the KASLR offset."""
-
 
 def plan_image(
-    image: Image,
+    image: Image | BtfImage,
     sites: Iterable[Site],
     types: Types,
     *,
     kernel: bool = False,
+    host: Host | None = None,
     references: Sequence[Reference] = (),
     everything: bool = False,
     hidden: Sequence[Reference] = (),
     strings: bool = False,
     doubtful: bool = False,
     maximum_probes: int | None = None,
+    guarded: bool = True,
 ) -> Plan:
-    """Plan uprobes in a program, or kprobes in the kernel that ``image`` is the file of; see make_plan."""
-    program = image.program
-    anchor = _anchor(image) if kernel else 0
-    # Probes are placed relative to the anchor, whether the run-time addresses are known or hidden.
-    bias = image.load_bias or 0
-    if bias:
-        sites = (site._replace(address=site.address - bias) for site in sites)
+    """Plan uprobes in a program, or kprobes in the kernel or module that ``image`` is the file of; see make_plan.
+
+    A BtfImage stands for what runs and has location info, but no file.
+
+    ``host`` is the machine that runs the kernel: its own blacklist is looked at. ``guarded``: reads of memory have to
+    be proved (tracefs), see Place.
+    """
+    if not kernel:
+        assert not isinstance(image, BtfImage)
+        program = image.program
+        return make_plan(
+            sites,
+            references,
+            target=os.path.abspath(program.path),
+            kernel=False,
+            types=types,
+            place=_program_place(image, guarded),
+            offset=program.file_offset,
+            check=program_check(image),
+            strings=strings,
+            doubtful=doubtful,
+            everything=everything,
+            hidden=hidden,
+            maximum_probes=maximum_probes,
+        )
+    placement: Placement
+    if isinstance(image, BtfImage):
+        placement, check, module = RunningPlacement(image), running_check(image, host or Host()), image.reader.module
+    else:
+        placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
+        check, module = kernel_check(image, host), image.module
+
+    def place(site: Site) -> Place:
+        return replace(placement.place(site), guarded=guarded)
+
     return make_plan(
-        sites,
+        [settle(placement.in_file(site), placement) for site in sites],
         references,
-        target=ANCHOR if kernel else os.path.abspath(program.path),
-        kernel=kernel,
+        target=placement.target,
+        kernel=True,
         types=types,
-        place=_kernel_place(image, anchor) if kernel else _program_place(image),
-        offset=(lambda address: address - anchor) if kernel else program.file_offset,
-        check=kernel_check(image) if kernel else program_check(image),
+        place=place,
+        offset=placement.offset,
+        check=check,
+        anchor=placement.anchor,
+        shift=placement.shift,
+        moved=placement.moved,
+        module=module,
         strings=strings,
         doubtful=doubtful,
         everything=everything,
@@ -63,14 +97,7 @@ def plan_image(
     )
 
 
-def _anchor(image: Image) -> int:
-    for symbol in image.debug.symbols().functions():
-        if symbol.name == ANCHOR:
-            return symbol.address
-    raise NotFoundError(f"no symbol {ANCHOR}: this is no kernel image", path=image.path)
-
-
-def _program_place(image: Image) -> Callable[[Site], Place]:
+def _program_place(image: Image, guarded: bool) -> Callable[[Site], Place]:
     def place(site: Site) -> Place:
         offset = image.program.file_offset(site.address) or 0
 
@@ -78,14 +105,6 @@ def _program_place(image: Image) -> Callable[[Site], Place]:
             # The kernel adds an offset in the file to where the site's own mapping starts: any distance will do.
             return f"@+{offset + address - site.address}" if relocated else f"@{address:#x}"
 
-        return Place(image.debug.machine, fixed)
+        return Place(image.debug.machine, fixed, guarded)
 
     return place
-
-
-def _kernel_place(image: Image, anchor: int) -> Callable[[Site], Place]:
-    def fixed(address: int, relocated: bool) -> str:
-        return f"@{ANCHOR}{address - anchor:+d}" if relocated else f"@{address:#x}"
-
-    place = Place(image.debug.machine, fixed)
-    return lambda site: place

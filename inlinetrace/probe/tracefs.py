@@ -17,14 +17,16 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from inlinetrace.errors import FormatError, NotPermittedError
 from inlinetrace.probe import groups
 from inlinetrace.probe._ring import Layout, decode_page
+from inlinetrace.probe.definitions import define, problem
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
-from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused, definition
+from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused
+from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
 if TYPE_CHECKING:
@@ -36,26 +38,13 @@ _PAGE_FIELD = re.compile(r"\tfield:.*?(\w+);\toffset:(\d+);\tsize:(\d+);")
 # All processors together; each gets its part, but no less than is useful.
 _BUFFERS_KB = 64 << 10
 _LEAST_KB, _MOST_KB = 1024, 16 << 10
+# Where memory is short. A kernel that cannot have a buffer says so with a stack trace in its log.
+_SHARE_OF_MEMORY = 8
+_SMALLEST_KB = 64
 # Pages read from one processor before the others get their turn: bounds what is held in memory.
 _PAGES_PER_ROUND = 256
 # A record may still be written by another processor that took its time before we looked.
 _SLACK_NS = 2_000_000
-
-
-class Backend(Protocol):
-    """What attaches a plan and delivers records."""
-
-    def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
-        """Attach everything, for these threads and what they start, or for all; return what was not accepted."""
-
-    def read(self, *, last: bool = False) -> list[Record]:
-        """The next records in the order of time, few or none; with ``last`` also those that may not be complete."""
-
-    def lost(self) -> int:
-        """How many records were lost so far."""
-
-    def detach(self) -> list[str]:
-        """Remove everything; return what had to be left, one line each. May be called at any time, and again."""
 
 
 @dataclass(slots=True)
@@ -68,6 +57,8 @@ class _Cpu:
 
 class TracefsBackend:
     """See the module. ``program`` is a descriptor of the program's file: the probes go to that very file."""
+
+    why_unrecorded = "their text was too long"
 
     def __init__(self, host: Host, plan: Plan, *, program: int | None = None, buffer_kb: int | None = None) -> None:
         self._host = host
@@ -95,14 +86,13 @@ class TracefsBackend:
     def _instance(self) -> str:
         return f"{self._tracefs}/instances/{self._group}"
 
-    @property
-    def _definitions(self) -> str:
-        return f"{self._tracefs}/{'kprobe_events' if self._plan.kernel else 'uprobe_events'}"
-
     # Attaching
 
     def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
-        """Define and enable everything; on any error all of it is removed again. Raises NotPermittedError."""
+        """Define and enable everything; on any error all of it is removed again.
+
+        Raises NotPermittedError, and InlineTraceError if the kernel has no room for it.
+        """
         require = require_kprobes if self._plan.kernel else require_uprobes
         self._tracefs = require(self._host)
         self._check_text()
@@ -113,10 +103,7 @@ class TracefsBackend:
             return self._attach(pids)
         except OSError as error:
             self.detach()
-            if error.errno in (1, 13, 30):
-                what = f"{error.strerror} ({error.filename})"
-                raise NotPermittedError(f"tracing is not permitted here: {what}") from error
-            raise
+            raise problem(error) from error
         except BaseException:
             self.detach()
             raise
@@ -141,8 +128,7 @@ class TracefsBackend:
         cpus = sorted(
             int(name[3:]) for name in host.names(f"{instance}/per_cpu") if name.startswith("cpu") and name[3:].isdigit()
         )
-        size = self._buffer_kb or min(_MOST_KB, max(_LEAST_KB, _BUFFERS_KB // max(len(cpus), 1)))
-        host.write(f"{instance}/buffer_size_kb", f"{size}\n")
+        host.write(f"{instance}/buffer_size_kb", f"{self._buffer_kb or self._buffer_size(len(cpus))}\n")
         self._set_option("record-tgid")
         if pids is not None:
             self._set_option("event-fork")
@@ -152,13 +138,22 @@ class TracefsBackend:
             path = f"{instance}/per_cpu/cpu{number}/trace_pipe_raw"
             self._cpus.append(_Cpu(number, host.open(path, os.O_RDONLY | os.O_NONBLOCK), []))
         begin = time.monotonic()
-        refused = self._define()
+        assert self._group is not None
+        target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
+        self.events, refused = define(host, self._tracefs, self._plan, self._plan.events, self._group, target)
         for event in self.events:
             self._read_format(event)
         self._enabled = True
         refused += self._enable()
         self.attach_seconds = time.monotonic() - begin
         return refused
+
+    def _buffer_size(self, cpus: int) -> int:
+        """KB for each processor: part of all that is wanted, but no more than an eighth of the memory there is."""
+        have = available_memory(self._host)
+        wanted = min(_MOST_KB, max(_LEAST_KB, _BUFFERS_KB // max(cpus, 1)))
+        possible = wanted if have is None else (have >> 10) // _SHARE_OF_MEMORY // max(cpus, 1)
+        return max(_SMALLEST_KB, min(wanted, possible))
 
     def _set_option(self, name: str) -> None:
         path = f"{self._instance}/options/{name}"
@@ -175,37 +170,6 @@ class TracefsBackend:
         commit, data = offsets["commit"], offsets["data"]
         self._page_layout = (commit[0], commit[1], data[0])
         self._page_size = data[0] + data[1]
-
-    def _define(self) -> list[Refused]:
-        refused: list[Refused] = []
-        assert self._group is not None
-        target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
-        with self._host.writer(self._definitions) as write:
-            for planned in self._plan.events:
-                accepted = []
-                # the kernel's counts of hits name only the event, not the group
-                event = Event(f"{planned.name}_{os.getpid()}", planned.types, planned.probes)
-                for probe in event.probes:
-                    try:
-                        write(definition(self._plan, event, probe, self._group, target) + "\n")
-                    except OSError as error:
-                        detail = self._reason(error)
-                        refused += [Refused(hit.site, Refusal.REJECTED, detail) for hit in probe.hits]
-                    else:
-                        accepted.append(probe)
-                if accepted:
-                    self.events.append(Event(event.name, event.types, accepted, planned.filter))
-        return refused
-
-    def _reason(self, error: OSError) -> str:
-        """What the kernel says of the last definition it did not take."""
-        detail = error.strerror or str(error)
-        try:
-            lines = self._host.read_text(f"{self._tracefs}/error_log").splitlines()
-        except OSError:
-            return detail
-        errors = [line for line in lines if ": error: " in line]
-        return f"{detail}: {errors[-1].partition(': error: ')[2]}" if errors and error.errno == 22 else detail
 
     def _read_format(self, event: Event) -> None:
         path = f"{self._tracefs}/events/{self._group}/{event.name}/format"
@@ -301,6 +265,14 @@ class TracefsBackend:
             total += sum(int(counts.get(name, 0)) for name in ("overrun", "commit overrun", "dropped events"))
         return total
 
+    @property
+    def filtered(self) -> bool:
+        """Whether the kernel leaves out hits that do not match."""
+        return any(event.filter is not None for event in self._plan.events)
+
+    def totals(self) -> None:
+        """Nothing is aggregated in the kernel: every hit is passed on."""
+
     def unread(self) -> int:
         """Records that are still in the buffers, and those that were read and not passed on."""
         total = 0
@@ -311,22 +283,9 @@ class TracefsBackend:
         return total
 
     def hits(self) -> int | None:
-        """How often the probes were hit by the kernel's count, recorded or not; None where it is not counted.
-
-        For kernels, hits that found the processor inside of another probe are counted too: none of them is recorded.
-        """
-        profile = f"{self._tracefs}/{'kprobe_profile' if self._plan.kernel else 'uprobe_profile'}"
-        if not self._host.exists(profile):
-            return None
+        """How often the probes were hit by the kernel's count; see groups."""
         names = {event.name for event in self.events}
-        total = 0
-        for line in self._host.read_text(profile).splitlines():
-            words = line.split()
-            if self._plan.kernel and len(words) == 3 and words[0] in names:
-                total += int(words[1]) + int(words[2])
-            elif not self._plan.kernel and len(words) >= 3 and words[-2] in names:
-                total += int(words[-1])
-        return total
+        return groups.hits(self._host, self._tracefs, names, kernel=self._plan.kernel)
 
     def process_names(self) -> dict[int, int]:
         """Processes of the threads that the kernel has noted: thread to process."""

@@ -190,7 +190,7 @@ class BtfSites:
         self.btf = btf
         self.machine = machine
         self.module = module
-        self._surroundings = surroundings
+        self.surroundings = surroundings
         self._section_offsets = section_offsets
         self._sections: Mapping[str, SectionAddress] = surroundings.sections if surroundings is not None else {}
         if image_base is None and surroundings is not None:
@@ -223,7 +223,7 @@ class BtfSites:
 
     def has_copy(self, name: str) -> bool:
         """Whether the symbol table has a function with this name."""
-        return self._surroundings is not None and bool(self._surroundings.copies(name))
+        return self.surroundings is not None and bool(self.surroundings.copies(name))
 
     def fully_inlined(self, function: int) -> bool | None:
         """True if a function has no copy of its own: its FUNC is in the inline object. None where that says nothing."""
@@ -271,8 +271,8 @@ class BtfSites:
             address = self._address(row.section, row.offset, self.offset_base)
             section, section_offset = self._place(row, address)
             symbol = None
-            if self._surroundings is not None and address is not None:
-                symbol = self._surroundings.symbol(address)
+            if self.surroundings is not None and address is not None:
+                symbol = self.surroundings.symbol(address)
             yield Site(
                 function=function.name,
                 inlined=True,
@@ -291,7 +291,7 @@ class BtfSites:
 
     def copies(self, patterns: Sequence[str]) -> Iterator[Site]:
         """The out-of-line copies of matching functions. BTF says nothing of their parameters' locations at entry."""
-        if self._surroundings is None:
+        if self.surroundings is None:
             return
         unknown = Unavailable(Reason.NO_FORM, "BTF records no locations at the entry of a function")
         seen: set[str] = set()
@@ -303,7 +303,7 @@ class BtfSites:
             seen.add(name)
             function = self._make_function(name, found.type_id)
             parameters = tuple(Parameter(*parameter, unknown) for parameter in function.parameters)
-            for copy in self._surroundings.copies(name):
+            for copy in self.surroundings.copies(name):
                 where = self._sections.get(copy.section)
                 offset = None if where is None else copy.address - where.address
                 yield Site(
@@ -329,14 +329,14 @@ class BtfSites:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
         if self._rfc:
             return OffsetBase.IMAGE
-        if self._surroundings is None or self._image_base is None:
+        if self.surroundings is None or self._image_base is None:
             return OffsetBase.SECTION
         hits = dict.fromkeys(OffsetBase, 0)
         for section, found in self._all_rows():
             for _, _, offset, _ in found[:: max(len(found) // _SAMPLED, 1)]:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
-                    hits[base] += address is not None and self._surroundings.symbol(address) is not None
+                    hits[base] += address is not None and self.surroundings.symbol(address) is not None
         return OffsetBase.IMAGE if hits[OffsetBase.IMAGE] > hits[OffsetBase.SECTION] else OffsetBase.SECTION
 
     def _address(self, section: str, offset: int, base: OffsetBase) -> int | None:
@@ -384,14 +384,15 @@ class BtfSites:
         return _Function(
             name,
             _spelled(self._declarators.text(prototype.return_type_id, "")),
-            tuple((param.name, self._type(param.type_id)) for param in params),
+            tuple((param.name, self.type_name(param.type_id)) for param in params),
             variadic,
         )
 
     def _error(self, text: str, type_id: int) -> FormatError:
         return FormatError(text, path=self.btf.path, section=self.btf.section, type_id=type_id)
 
-    def _type(self, type_id: int) -> TypeName:
+    def type_name(self, type_id: int) -> TypeName:
+        """Text, size and encoding of a type; ``die`` is its id."""
         known = self._types.get(type_id)
         if known is None:
             below = self.btf.skip(type_id)
@@ -526,7 +527,7 @@ def _encoding(below: Type) -> tuple[Encoding, bool]:
     if isinstance(below, Enum):
         return Encoding.ENUM, below.signed
     if isinstance(below, Float):
-        return Encoding.FLOAT, True
+        return Encoding.FLOAT, False
     if isinstance(below, (Composite, Array)):
         return Encoding.AGGREGATE, False
     if isinstance(below, Int):

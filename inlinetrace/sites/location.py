@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.sites.nodes import Node, Op, binary, convert, operands, unary
@@ -124,7 +123,6 @@ class _Plan(NamedTuple):
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
 class Location:
     """Where a value of ``size`` bytes is.
 
@@ -135,14 +133,38 @@ class Location:
     register plus a constant, with no other operation. ``frame`` tells whether the frame base is in it.
     """
 
-    nodes: tuple[Node, ...]
-    size: int
-    address_size: int = 8
-    little_endian: bool = True
-    pieces: tuple[Piece, ...] = ()
-    frame: Frame = Frame.NONE
-    plain: bool = False
-    _plan: list[_Plan] = field(default_factory=list, init=False, repr=False, compare=False)
+    __slots__ = ("_plan", "address_size", "frame", "little_endian", "nodes", "pieces", "plain", "size")
+
+    def __init__(
+        self,
+        nodes: tuple[Node, ...],
+        size: int,
+        address_size: int = 8,
+        little_endian: bool = True,
+        pieces: tuple[Piece, ...] = (),
+        frame: Frame = Frame.NONE,
+        plain: bool = False,
+    ) -> None:
+        self.nodes = nodes
+        self.size = size
+        self.address_size = address_size
+        self.little_endian = little_endian
+        self.pieces = pieces
+        self.frame = frame
+        self.plain = plain
+        self._plan: _Plan | None = None
+
+    def _key(self) -> tuple[object, ...]:
+        return self.nodes, self.size, self.address_size, self.little_endian, self.pieces, self.frame, self.plain
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Location) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Location{self._key()!r}"
 
     @classmethod
     def register(cls, number: int, *, size: int, address_size: int = 8, little_endian: bool = True) -> Location:
@@ -257,10 +279,9 @@ class Location:
         return tuple(wanted[index] for index in self._planned().nodes)
 
     def _planned(self) -> _Plan:
-        # The list stands in for a lazily set attribute, which a frozen dataclass with slots cannot have.
-        if not self._plan:
-            self._plan.append(self._make_plan())
-        return self._plan[0]
+        if self._plan is None:
+            self._plan = self._make_plan()
+        return self._plan
 
     def _make_plan(self) -> _Plan:
         captures: list[Capture] = []
@@ -310,6 +331,26 @@ class Location:
             return word if isinstance(word, Unavailable) else (word + where.offset) & mask
         value = self._values(words, load_bias, where.node + 1)[where.node]
         return value if isinstance(value, Unavailable) else value & mask
+
+    def with_addresses(self, resolve: Callable[[int], int | Unavailable | None]) -> Location | Unavailable:
+        """Return the location with link-time addresses replaced that one load bias is not enough for.
+
+        ``resolve`` says what an address is at run time, None if the load bias is added to it as to any other.
+        """
+        if not any(node.op == Op.ADDRESS for node in self.nodes):
+            return self
+        nodes = list(self.nodes)
+        for index, node in enumerate(nodes):
+            if node.op != Op.ADDRESS:
+                continue
+            address = resolve(node.a)
+            if isinstance(address, Unavailable):
+                return address
+            if address is not None:
+                nodes[index] = Node(Op.CONSTANT, address, type=node.type)
+        return Location(
+            tuple(nodes), self.size, self.address_size, self.little_endian, self.pieces, self.frame, self.plain
+        )
 
     def evaluate(self, words: Sequence[Word], *, load_bias: int = 0) -> bytes | Unavailable:
         """Return the value's bytes in the target's order, or why there is none.

@@ -6,7 +6,7 @@ The values of the enums are the words of the JSON output; they only grow.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class Reason(enum.Enum):
@@ -30,6 +30,8 @@ class Reason(enum.Enum):
     """A frame-base location, and no CFI row gives the frame at the site."""
     UNDEFINED_SYMBOL = "undefined-symbol"
     """The address of something that another file defines: a module's parameter that points into the kernel."""
+    HIDDEN_ADDRESS = "hidden-address"
+    """An address in a section of a module whose place in memory is not known."""
     BAD_BOOL = "bad-bool"
     """A bool whose byte is neither 0 nor 1: the location is wrong."""
     FAULT = "fault"
@@ -40,8 +42,7 @@ class Reason(enum.Enum):
     """The format the site was read from cannot say it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(NamedTuple):
     """A value that cannot be had. ``detail`` is for people: the operations, or what a pointer points at."""
 
     reason: Reason

@@ -9,6 +9,7 @@ are offsets in the section.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from inlinetrace.target.listing import Listing
 from inlinetrace.target.loaded import AddressKind
 
 if TYPE_CHECKING:
+    from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
     from inlinetrace.sites.model import Site
 
@@ -26,14 +28,28 @@ if TYPE_CHECKING:
 class BtfImage:
     """An object with location info, read by ``reader``.
 
-    ``has_symbols`` tells whether addresses and callers are known.
+    ``kind`` is what addresses are in the sections that ``reader`` knows the place of; ``notices`` are what the opener
+    has to say; ``program`` is the file with the sections and symbols.
     """
 
-    def __init__(self, path: str, reader: BtfSites, *, has_symbols: bool, relocatable: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        reader: BtfSites,
+        kind: AddressKind,
+        notices: Sequence[str] = (),
+        program: ElfFile | None = None,
+    ) -> None:
         self.path = path
         self.reader = reader
-        self.has_symbols = has_symbols
-        self._relocatable = relocatable
+        self.program = program
+        self.notices = list(notices)
+        self._kind = kind
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether addresses and callers are known."""
+        return self.reader.surroundings is not None
 
     @property
     def machine(self) -> Machine:
@@ -44,9 +60,7 @@ class BtfImage:
         """What the reader of a listing should know."""
         dialect = self.reader.btf.dialect
         found = [] if dialect is None else [f"{self.path}: location info in dialect {dialect.value}"]
-        if not self.has_symbols:
-            found.append("without a symbol table (-k, -m or -x) addresses are offsets in their section")
-        return found
+        return found + self.notices
 
     def has_function(self, pattern: str) -> bool:
         """Whether any function here has a name that matches ``pattern``."""
@@ -62,9 +76,8 @@ class BtfImage:
             sites = self._inside(patterns)
         else:
             sites = _sorted([*self.reader.build(self.reader.select(patterns)), *self.reader.copies(patterns)])
-        return Listing(
-            len(sites), sum(site.inlined for site in sites), lambda: iter(sites), lambda: self._count_inside(patterns)
-        )
+        # Only all sites with their symbols tell what is inside: ten times the work of the listing, for a remark.
+        return Listing(len(sites), sum(site.inlined for site in sites), lambda: iter(sites), lambda: (0, 0))
 
     def _inside(self, patterns: Sequence[str]) -> list[Site]:
         if not self.has_symbols:
@@ -77,23 +90,21 @@ class BtfImage:
 
         return _sorted([site for site in self.reader.build(self.reader.select(["*"])) if matches(site)])
 
-    def _count_inside(self, patterns: Sequence[str]) -> tuple[int, int]:
-        if not self.has_symbols:
-            return 0, 0
-        sites = self._inside(patterns)
-        return len(sites), len({site.function for site in sites})
-
     def name_address(self, address: int) -> str:
         """What people call an address of the program's data."""
         return hex(address)
 
     def is_gone(self, section: str | None) -> bool:
-        """Whether ``section`` is not in memory any more: not known of a file."""
-        return False
+        """Whether ``section`` is one of the running kernel's that is not in memory (any more)."""
+        return self._kind is AddressKind.RUN_TIME and not self._knows(section)
 
     def address_kind(self, section: str | None) -> AddressKind:
-        """What the addresses of sites are."""
-        return AddressKind.LINK_TIME if self.has_symbols and not self._relocatable else AddressKind.SECTION_OFFSET
+        """What the addresses of the sites in ``section`` are."""
+        return self._kind if self._knows(section) else AddressKind.SECTION_OFFSET
+
+    def _knows(self, section: str | None) -> bool:
+        surroundings = self.reader.surroundings
+        return surroundings is not None and section in surroundings.sections
 
 
 def _sorted(sites: list[Site]) -> list[Site]:
@@ -113,14 +124,16 @@ def open_btf(
     ``bases`` are what it is split from, outermost first. ``program`` is the file with the sections and symbols.
     Raises NotFoundError for BTF without location info, FormatError for BTF that cannot be read.
     """
-    from inlinetrace.elf.file import ElfFile
-
     section = None
     if program is not None and path == program:
         section = ".BTF.inline"
     btf = load(path, bases, section=section)
     if program is None:
-        return BtfImage(path, BtfSites(btf, _this_machine(), offset_base=offset_base, module=module), has_symbols=False)
+        notice = "without a symbol table (-k, -m or -x) addresses are offsets in their section"
+        alone = BtfSites(btf, this_machine(), offset_base=offset_base, module=module)
+        return BtfImage(path, alone, AddressKind.SECTION_OFFSET, [notice])
+    from inlinetrace.elf.file import ElfFile
+
     elf = ElfFile.open(program)
     reader = BtfSites(
         btf,
@@ -130,7 +143,8 @@ def open_btf(
         section_offsets=elf.relocatable,
         module=module,
     )
-    return BtfImage(path, reader, has_symbols=True, relocatable=elf.relocatable)
+    kind = AddressKind.SECTION_OFFSET if elf.relocatable else AddressKind.LINK_TIME
+    return BtfImage(path, reader, kind, program=elf)
 
 
 def has_location_info(path: str) -> bool:
@@ -140,12 +154,11 @@ def has_location_info(path: str) -> bool:
     return ElfFile.open(path).section(".BTF.inline") is not None
 
 
-def _this_machine() -> Machine:
-    import platform
-
+def this_machine() -> Machine:
+    """The machine that we run on."""
     from inlinetrace.elf.machine import MACHINES
 
-    name = platform.machine()
+    name = os.uname().machine
     for machine in MACHINES.values():
         if machine.name == name or name.startswith(machine.name):
             return machine

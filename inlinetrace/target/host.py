@@ -79,7 +79,7 @@ class Host:
         flags = os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC)
         descriptor = os.open(self.path(path), flags)
         try:
-            os.write(descriptor, text.encode("utf-8", "surrogateescape"))
+            self._write_whole(descriptor, text, path)
         finally:
             os.close(descriptor)
 
@@ -88,13 +88,17 @@ class Host:
         """A file opened once for many writes behind its end, each in one call: definitions of events."""
         descriptor = os.open(self.path(path), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            yield lambda text: self._write_whole(descriptor, text)
+            yield lambda text: self._write_whole(descriptor, text, path)
         finally:
             os.close(descriptor)
 
     @staticmethod
-    def _write_whole(descriptor: int, text: str) -> None:
-        os.write(descriptor, text.encode("utf-8", "surrogateescape"))
+    def _write_whole(descriptor: int, text: str, path: str) -> None:
+        try:
+            os.write(descriptor, text.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            error.filename = path
+            raise
 
     def create(self, path: str, contents: str | bytes) -> None:
         """Write a file of our own, which comes into being whole; its directory is made if need be. Text is UTF-8."""
@@ -130,6 +134,10 @@ class Host:
     def owner(self, path: str) -> int:
         """The number of the user that a file belongs to, links followed."""
         return os.stat(self.path(path)).st_uid
+
+    def identity(self, path: str) -> int:
+        """The number of a file or directory (inode), which is another one when it was made again."""
+        return os.stat(self.path(path)).st_ino
 
     def is_world_writable(self, path: str) -> bool:
         """Whether everybody may write a file or directory."""

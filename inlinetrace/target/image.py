@@ -96,6 +96,11 @@ class Image:
         return found
 
     @property
+    def has_symbols(self) -> bool:
+        """See Listed: DWARF has the functions itself."""
+        return True
+
+    @property
     def machine(self) -> Machine:
         """The machine whose registers are named."""
         return self.debug.machine

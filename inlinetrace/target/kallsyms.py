@@ -143,6 +143,13 @@ class Kallsyms:
             at = self._data.find(wanted, end)
         return found
 
+    def named_with_suffixes(self, name: str) -> list[Symbol]:
+        """The symbols ``name`` and ``name.*`` (``.isra.0``), in the order of the table."""
+        wanted = re.compile(
+            rb"^[0-9a-f]+ . " + re.escape(name.encode("utf-8", "surrogateescape")) + rb"(\.[^\t\n]*)?(\t.*)?$", re.M
+        )
+        return [_symbol(found[0], found.start()) for found in wanted.finditer(self._data)]
+
     def lookup(self, address: int) -> tuple[Symbol, int] | None:
         """The symbol at or before ``address`` and the offset from it; of several at one address the first.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,18 +11,26 @@ if TYPE_CHECKING:
     from inlinetrace.target.loaded import AddressKind
 
 
-@dataclass(frozen=True, slots=True)
 class Listing:
     """The rows that were chosen: how many, how many of them inlined, and how to get at them.
 
     ``sites`` gives the Sites by address; ``inside`` says how many sites are inside of the chosen functions, and of how
-    many functions they are.
+    many functions they are; none where finding that out would cost more than the listing.
     """
 
-    count: int
-    inlined: int
-    sites: Callable[[], Iterator[Site]]
-    inside: Callable[[], tuple[int, int]]
+    __slots__ = ("count", "inlined", "inside", "sites")
+
+    def __init__(
+        self,
+        count: int,
+        inlined: int,
+        sites: Callable[[], Iterator[Site]],
+        inside: Callable[[], tuple[int, int]],
+    ) -> None:
+        self.count = count
+        self.inlined = inlined
+        self.sites = sites
+        self.inside = inside
 
 
 class Listed(Protocol):
@@ -34,6 +41,10 @@ class Listed(Protocol):
     @property
     def machine(self) -> Machine:
         """The machine whose registers are named."""
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether callers and copies out of line are known."""
 
     def listing(self, patterns: Sequence[str], *, inside: bool = False) -> Listing:
         """The sites and copies of functions that match (shell globs), or the sites inside of them."""

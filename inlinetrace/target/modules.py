@@ -89,6 +89,14 @@ def section_addresses(host: Host, name: str) -> dict[str, int] | None:
     return found or None
 
 
+def loading(host: Host, name: str) -> int | None:
+    """A number that is another one each time a module is loaded; None if it is not loaded."""
+    try:
+        return host.identity(f"/sys/module/{name.replace('-', '_')}")
+    except OSError:
+        return None
+
+
 def build_id_of_notes(data: bytes, path: str) -> bytes | None:
     """The build id among the notes that the kernel shows in a file of /sys. Raises FormatError."""
     notes = read_notes(memoryview(data), 4, sys.byteorder == "little", path=path, section="notes")

@@ -8,8 +8,7 @@ Sources, in this order: the path remembered in the cache, a vmlinux with DWARF i
 one (those libbpf looks in, then the build id below the debug roots), the debuginfod client's cache, debuginfod. The
 build id must be that of /sys/kernel/notes, for modules of /sys/module/NAME/notes.
 
-Location info in BTF (INLINE_BTF), where the kernel has it, goes before all of them: its reader belongs at the top of
-open_running_kernel.
+Location info in BTF, where the kernel has it, is an input of its own: running_btf.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from inlinetrace.target.kallsyms import first_address
 from inlinetrace.target.loaded import LoadedKernel, LoadedModule
 from inlinetrace.target.search import Search
 
-INLINE_BTF = "/sys/kernel/btf/vmlinux.inline"
 KERNEL_NOTES = "/sys/kernel/notes"
 
 Report = Callable[[Attempt], None]

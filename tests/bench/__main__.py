@@ -19,7 +19,8 @@ from tests.bench.rows import ROWS, Row
 from tests.kernels import SERIES, Kernel, RecipeError, kernel
 
 HEADERS = (
-    "kernel", "what", "CPU s", "limit", "wall s", "RSS MB", "peer", "CPU s", "RSS MB", "CPU ratio", "RSS ratio",
+    "kernel", "what", "CPU s", "limit", "wall s", "RSS MB", "peer", "CPU s", "wall s", "RSS MB",
+    "CPU ratio", "wall ratio", "RSS ratio",
 )  # fmt: skip
 
 
@@ -33,18 +34,24 @@ def _measure(row: Row, runs: int) -> tuple[Usage, Usage | None]:
     return median(ours), median(peers) if peers else None
 
 
+def _seconds(value: float) -> str:
+    return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
+
+
 def _cells(kernel: Kernel, row: Row, runs: int) -> list[object]:
     ours, peer = _measure(row, runs)
-    limit = "" if row.limit is None else f"{row.limit:.1f}{'' if ours.cpu <= row.limit else ' exceeded'}"
+    limit = "" if row.limit is None else f"{row.limit:g}{'' if ours.cpu <= row.limit else ' exceeded'}"
     cells: list[object] = [
-        kernel.series, row.name, f"{ours.cpu:.2f}", limit, f"{ours.wall:.2f}", ours.memory >> 20,
+        kernel.series, row.name, _seconds(ours.cpu), limit, _seconds(ours.wall), ours.memory >> 20,
     ]  # fmt: skip
     if row.peer and peer:
         cells += [
             " ".join(argument for argument in row.peer if "/" not in argument),
-            f"{peer.cpu:.2f}",
+            _seconds(peer.cpu),
+            _seconds(peer.wall),
             peer.memory >> 20,
             f"{peer.cpu / ours.cpu:.1f}",
+            f"{peer.wall / ours.wall:.1f}",
             f"{peer.memory / ours.memory:.1f}",
         ]
     return cells

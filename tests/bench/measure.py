@@ -25,6 +25,11 @@ class CommandError(Exception):
     """A measured command failed."""
 
 
+def _environment() -> dict[str, str]:
+    """Ours, but bytecode is kept: an installed program has it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run(command: Sequence[str], directory: Path) -> Usage:
     """Run ``command``, its output into files in ``directory``; raises CommandError if it does not exit with 0.
 
@@ -39,7 +44,7 @@ def run(command: Sequence[str], directory: Path) -> Usage:
     ]
     started = time.perf_counter()
     try:
-        process = os.posix_spawnp(command[0], list(command), os.environ, file_actions=actions)
+        process = os.posix_spawnp(command[0], list(command), _environment(), file_actions=actions)
     except OSError as error:
         raise CommandError(f"{command[0]}: {error.strerror}") from error
     _, status, used = os.wait4(process, 0)

@@ -5,16 +5,20 @@ To add one, write a function from a kernel to a Row and put it into ROWS.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.bench.measure import DIRECTORY
+from tests.btf.undeduplicated import undeduplicated
 from tests.kernels import Kernel
 
 # pfunct stops at the first unit that has the function: one in a late unit makes it look as far as we always do.
 FUNCTION = "tcp_v4_rcv"
 EARLY_FUNCTION = "vfs_llseek"
+_INPUTS = Path(__file__).resolve().parents[2] / ".cache/bench"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,51 @@ def dump_name(kernel: Kernel) -> Row:
     )
 
 
+def _generated(kernel: Kernel) -> tuple[str, str]:
+    """Detached location info of a kernel and the types that it refers to, made once."""
+    inline, base = (_INPUTS / f"{kernel.vmlinux.name}.{kind}" for kind in ("BTF.inline", "BTF"))
+    if not (inline.exists() and base.exists()):
+        _INPUTS.mkdir(parents=True, exist_ok=True)
+        command = inlinetrace("generate", str(kernel.vmlinux), "-o", str(_INPUTS), "-q", "--no-cache")
+        subprocess.run(command, check=True)
+    return str(inline), str(base)
+
+
+def list_location_info(kernel: Kernel) -> Row:
+    """One function from detached location info of 300,000 sites; the peer looks for its type alone, in the base."""
+    inline, base = _generated(kernel)
+    return Row(
+        f"list {EARLY_FUNCTION} --btf",
+        inlinetrace("list", EARLY_FUNCTION, "--btf", inline, "-B", base),
+        ("pfunct", "-F", "btf", "-f", EARLY_FUNCTION, base),
+        limit=0.06,
+    )
+
+
+def dump_detached(kernel: Kernel) -> Row:
+    """One function's type from detached BTF."""
+    _, base = _generated(kernel)
+    return Row(
+        f"dump --name {FUNCTION}",
+        inlinetrace("dump", base, "--name", FUNCTION),
+        ("pfunct", "-F", "btf", "-f", FUNCTION, base),
+    )
+
+
+def dedup_units(kernel: Kernel) -> Row:
+    """The types of all units after each other, as pahole hands them to libbpf (133 MB for 6.1)."""
+    _INPUTS.mkdir(parents=True, exist_ok=True)
+    units = _INPUTS / f"{kernel.vmlinux.name}.units.btf"
+    if not units.exists():
+        print(f"making {units} with pahole", file=sys.stderr)
+        undeduplicated(kernel.vmlinux, units)
+    return Row(
+        "btf dedup",
+        inlinetrace("btf", "dedup", str(units), "-o", "/dev/null"),
+        (sys.executable, "-m", "tests.btf.libbpf", str(units), "/dev/null"),
+    )
+
+
 def _generate(kernel: Kernel, name: str, *options: str) -> Row:
     """One form of generate; pahole makes the types alone, whatever is compared with it."""
     vmlinux = str(kernel.vmlinux)
@@ -108,8 +157,11 @@ ROWS: tuple[Callable[[Kernel], Row], ...] = (
     list_function,
     list_early_function,
     list_all,
+    list_location_info,
     dump_raw,
     dump_name,
+    dump_detached,
+    dedup_units,
     generate_base,
     generate_inline,
     generate_both,

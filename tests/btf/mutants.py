@@ -1,7 +1,8 @@
 """Damaged objects by the thousand: ``python -m tests.btf.mutants FIRST COUNT`` tries that many under limits.
 
-Each one is read, validated, printed in all forms and encoded again, within 512 MB of address space beyond the start
-and 2 seconds. Only errors of the package may come out. Prints one line per failure; exit code 1 if there was any.
+Each one is read, validated, printed in all forms, encoded again and deduplicated, within 512 MB of address space beyond
+the start and 2 seconds. Only errors of the package may come out. Prints one line per failure; exit code 1 if there was
+any.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from collections.abc import Callable
 from inlinetrace.btf._text import render
 from inlinetrace.btf._types import Composite
 from inlinetrace.btf.c_source import c_source
+from inlinetrace.btf.dedup import Rules, dedup
 from inlinetrace.btf.encode import reencode
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.layout import analyse, layout_text
 from inlinetrace.btf.reader import Btf
-from inlinetrace.btf.validate import validate
+from inlinetrace.btf.validate import Rule, validate
 from inlinetrace.errors import InlineTraceError
 from tests.btf import examples
+from tests.btf.random_btf import random_btf
 from tests.btf.samples import everything
 
 SECONDS = 2.0
@@ -41,6 +44,10 @@ def seeds() -> list[tuple[bytes, bytes | None]]:
     ]
     found += [(data, None) for data in (examples.RFC_OBJECT, examples.NEW_OBJECT, examples.APRIL_BLOB)]
     found += [(examples.SPLIT_INLINE, examples.SPLIT_MAIN)] * 3
+    for number in range(6):
+        source = random.Random(number)
+        base = random_btf(source)
+        found += [(base, None), (random_btf(source, Btf(base)), base)]
     return found
 
 
@@ -75,6 +82,12 @@ def mutate(data: bytes, source: random.Random) -> bytes:
     return bytes(changed)
 
 
+def validated(data: bytes, base: Btf | None) -> None:
+    """What a step makes has ids and names that exist."""
+    faults = validate(Btf(data, base))
+    assert not {Rule.TYPE_ID, Rule.NAME_OFFSET} & {fault.rule for fault in faults}, faults
+
+
 def use(data: bytes, base_data: bytes | None) -> None:
     """Everything that can be done with an object; errors of the package end each step."""
     try:
@@ -94,6 +107,8 @@ def use(data: bytes, base_data: bytes | None) -> None:
         lambda: [list(btf.types()), btf.find("node"), btf.find("")],
         encode,
         lambda: "".join(c_source(btf)),
+        lambda: validated(dedup(btf).data, base),
+        lambda: dedup(btf, rules=Rules.LIBBPF_1_1),
     ]
     for step in steps:
         with contextlib.suppress(InlineTraceError):
@@ -122,6 +137,8 @@ def main(first: int, count: int) -> int:
         source = random.Random(number)
         data, base = source.choice(started)
         mutant = mutate(data, source)
+        if base is not None and source.randrange(3) == 0:
+            base = mutate(base, source)
         begin = time.process_time()
         try:
             use(mutant, base)

@@ -135,6 +135,13 @@ def test_loops_are_found_and_refused(records: list[tuple[int, ...]], rule: Rule)
         "".join(c_source(btf, [1]))
 
 
+def test_the_layout_of_an_anonymous_struct_inside_of_itself() -> None:
+    union = (0, info_word(Kind.UNION, 1), 8, 0, 2, 0)
+    btf = Btf(words(union, (0, info_word(Kind.STRUCT, 1), 8, 0, 1, 0), (5, info_word(Kind.STRUCT, 1), 8, 0, 2, 0)))
+    with pytest.raises(FormatError, match="contains itself"):
+        layout_text(btf, "node")
+
+
 def test_pointer_to_itself_through_a_named_struct_is_fine() -> None:
     btf = Btf(words((5, info_word(Kind.STRUCT, 1), 8, 0, 2, 0), (0, info_word(Kind.PTR), 1)))
     assert validate(btf) == []

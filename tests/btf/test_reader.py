@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 
 import pytest
@@ -14,6 +15,7 @@ from inlinetrace.btf.kinds import Dialect, Kind
 from inlinetrace.btf.reader import Btf, chain_of
 from inlinetrace.btf.validate import validate
 from inlinetrace.errors import FormatError, NotFoundError, UnsupportedError
+from tests.btf import examples
 from tests.btf.samples import everything
 
 FORMS = [(order, classic, layout) for order in ("little", "big") for classic, layout in ((1, 0), (0, 0), (0, 1))]
@@ -218,3 +220,13 @@ def test_pointer_size_follows_long() -> None:
     builder.add_int("long unsigned int", 4)
     assert Btf(builder.to_bytes()).pointer_size == 4
     assert Btf(everything()).pointer_size == 8
+
+
+def test_an_object_in_a_cycle_gives_its_buffer_back() -> None:
+    view = memoryview(bytearray(examples.NEW_OBJECT))
+    index = Btf(view).index
+    cycle: list[object] = [index]
+    cycle.append(cycle)
+    del index, cycle
+    gc.collect()
+    view.release()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from inlinetrace.btf._types import InlineSite
+from inlinetrace.btf.builder import Builder
 from inlinetrace.cli import run
 from tests.btf import examples
 from tests.elf.elfwriter import Code, Sym, elf_file
@@ -65,6 +67,8 @@ def test_a_split_object_needs_its_base(tmp_path: Path, capsys: pytest.CaptureFix
     assert run(["list", "*", "--btf", str(inline), "-B", str(base)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("(")[0].split()[-1] for line in lines] == ["add", "helper"]
+    assert run(["list", "main", "--btf", str(inline), "-B", str(base)]) == 1
+    assert "no function main" in capsys.readouterr().err
     assert run(["list", "*", "--btf", str(inline)]) == 1
     assert str(inline) in capsys.readouterr().err
 
@@ -75,7 +79,7 @@ def test_a_split_object_needs_its_base(tmp_path: Path, capsys: pytest.CaptureFix
         (["--inside", "add", "--btf", "{newest}"], 2, "-k, -m or -x"),
         (["ad", "--btf", "{newest}"], 1, "near: add"),
         (["add", "--btf", "{newest}", "--source", "dwarf"], 2, "contradict"),
-        (["add", "--source", "btf"], 2, "--source btf needs"),
+        (["add", "--source", "btf"], 1, "the running kernel has no location info here"),
         (["add", "-B", "{newest}", "-k", "{newest}"], 2, "-B"),
         (["add", "--btf", "/nonexistent"], 1, "no such file"),
     ],
@@ -87,3 +91,27 @@ def test_mistakes_are_one_line(
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err.splitlines()[-1]
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = Builder()
+    function = builder.add_func("evil\x1b[2J", builder.add_func_proto(0, []))
+    builder.add_locsec(".text", [InlineSite(function, builder.add_loc_proto([]), 0x40)])
+    path = tmp_path / "vmlinux.inline"
+    path.write_bytes(builder.to_bytes())
+    assert run(["list", "*", "--btf", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert r"evil\x1b[2J" in out
+    assert "\x1b" not in out + err
+
+
+def test_a_function_that_is_nowhere_inlined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = Builder()
+    prototype = builder.add_func_proto(0, [])
+    builder.add_func("outside", prototype)
+    inlined = builder.add_func("inside", prototype)
+    builder.add_locsec(".text", [InlineSite(inlined, builder.add_loc_proto([]), 0x40)])
+    path = tmp_path / "vmlinux.inline"
+    path.write_bytes(builder.to_bytes())
+    assert run(["list", "outside", "--btf", str(path)]) == 1
+    assert "not inlined anywhere (without a symbol table" in capsys.readouterr().err

@@ -61,7 +61,6 @@ def test_the_plan_for_other_tools(tool: str, program: str, capsys: pytest.Captur
         (["push", "-x", "PROGRAM", "--where", "NAME == 1"], 2, "none of its names is a parameter"),
         (["absent", "-x", "PROGRAM"], 1, "no function absent"),
         (["push", "-k", "PROGRAM", "--dry-run"], 1, "no symbol _stext"),
-        (["push", "-m", "PROGRAM"], 1, "modules cannot be traced yet"),
         (["push", "-x", "/nowhere"], 1, "/nowhere"),
     ],
 )

@@ -7,7 +7,7 @@
     @pytest.mark.guest(memory=256, cmdline="lockdown=confidentiality", root="bcc", timeout=300)
 
 A tuple stands for several guests, and the test runs once in each. ``timeout`` (seconds) is the test's own; tests that
-ask for the same guest share one boot.
+ask for the same guest share one boot. ``@pytest.mark.guest(outside=True)`` is for tests that boot guests themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PARAMETER = "guest_machine"
 DEFAULT_TIMEOUT = 120.0
 
 _DEFAULTS = MachineOptions(kernel="any")
-_OPTIONS = {"kernel", "kaslr", "memory", "cmdline", "root", "read_only_root", "timeout"}
+_OPTIONS = {"kernel", "kaslr", "memory", "cmdline", "root", "read_only_root", "timeout", "outside"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def configs(marker: pytest.Mark) -> list[GuestConfig]:
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Run the test of ``metafunc`` once for each guest that its marker asks for."""
     marker = metafunc.definition.get_closest_marker("guest")
-    if marker is not None:
+    if marker is not None and not marker.kwargs.get("outside", False):
         guests = configs(marker)
         metafunc.parametrize(PARAMETER, guests, ids=[guest.name for guest in guests], indirect=True, scope="session")
 

@@ -17,6 +17,9 @@ import pytest
 
 LOCKDOWN = "lockdown=confidentiality"
 
+# Seconds that a command may take: reading a kernel's DWARF takes five where nobody else is at work.
+_PATIENCE = 250
+
 
 class Run(Protocol):
     """Runs a command and returns its outcome with the output as text."""
@@ -27,7 +30,9 @@ class Run(Protocol):
 
 def run(*command: str, check: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a command in the guest as root."""
-    return subprocess.run(command, check=check, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+    return subprocess.run(
+        command, check=check, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE
+    )
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def as_nobody() -> Run:
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=100,
+            timeout=_PATIENCE,
             user=65534,
             group=65534,
             extra_groups=[],

@@ -10,12 +10,14 @@
     def test_it() -> None:
         for site in lseek_sites(): ...
 
-The value must survive JSON. What goes wrong on the host is raised where the test asks for the value.
+The value must survive JSON, or be the Path of a file, which is then copied. What goes wrong on the host is raised where
+the test asks for the value.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -34,22 +36,27 @@ class FromHost(Generic[Value]):
 
     def __init__(self, function: Callable[[Kernel], Value]) -> None:
         self._function = function
+        self._computed: dict[str, dict[str, Any]] = {}
         self.key = f"{function.__module__}.{function.__qualname__}"
 
     def compute(self, kernel: Kernel) -> dict[str, Any]:
-        """Run the function on the host; the value or the error, for :meth:`__call__` in the guest."""
-        try:
-            return {"value": self._function(kernel)}
-        except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+        """Run the function on the host, once per kernel; the value or the error, for :meth:`__call__` in the guest."""
+        if kernel.release not in self._computed:
+            try:
+                self._computed[kernel.release] = {"value": self._function(kernel)}
+            except Exception as error:
+                self._computed[kernel.release] = {"error": f"{type(error).__name__}: {error}"}
+        return self._computed[kernel.release]
 
     def __call__(self) -> Value:
         """The value that was computed on the host for the kernel that runs here."""
         if not INSIDE:
             raise RuntimeError(f"{self.key}() is for tests in a guest")
-        found = json.loads((JOB / "host.json").read_text())[self.key]
+        found = json.loads((JOB / "host" / f"{self.key}.json").read_text())
         if "error" in found:
             raise RuntimeError(f"{self.key} failed on the host: {found['error']}")
+        if "file" in found:
+            return cast(Value, JOB / "host" / found["file"])
         return cast(Value, found["value"])
 
 
@@ -58,9 +65,14 @@ def from_host(function: Callable[[Kernel], Value]) -> FromHost[Value]:
     return FromHost(function)
 
 
-def values_for(modules: Iterable[ModuleType], kernel: Kernel) -> dict[str, Any]:
-    """The values of all functions from the host that ``modules`` use."""
-    functions = {
-        value.key: value for module in modules for value in vars(module).values() if isinstance(value, FromHost)
-    }
-    return {key: function.compute(kernel) for key, function in functions.items()}
+def write_values(modules: Iterable[ModuleType], kernel: Kernel, job: Path) -> None:
+    """Write the values of all functions from the host that ``modules`` use into the directory that will be JOB."""
+    functions = {value for module in modules for value in vars(module).values() if isinstance(value, FromHost)}
+    (job / "host").mkdir()
+    for function in functions:
+        found = function.compute(kernel)
+        path = found.get("value")
+        if isinstance(path, Path):
+            found = {"file": f"{function.key}-{path.name}"}
+            shutil.copyfile(path, job / "host" / found["file"])
+        (job / "host" / f"{function.key}.json").write_text(json.dumps(found))

@@ -8,7 +8,6 @@ once.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -25,7 +24,7 @@ from vmimages.console import troubles
 from vmimages.machine import Machine, MachineError
 
 from tests.guest.configs import GuestConfig, config_of, timeout_of
-from tests.guest.host import values_for
+from tests.guest.host import write_values
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -113,8 +112,7 @@ class Guest:
         for name in ("pyproject.toml", "tests/__init__.py", "tests/conftest.py", "tests/kernels.py"):
             shutil.copyfile(REPOSITORY / name, repository / name)
         modules = {sys.modules[name] for name in {self._module_name(nodeid) for nodeid in self._waiting}}
-        machine_kernel = kmodule.find(self.config.options.kernel)
-        (job / "host.json").write_text(json.dumps(values_for(modules, machine_kernel)))
+        write_values(modules, kmodule.find(self.config.options.kernel), job)
         (job / "tests").write_text("".join(f"{nodeid}\n" for nodeid in self._waiting))
         (job / "run").write_text(_RUN)
         (job / "run").chmod(0o755)

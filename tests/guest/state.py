@@ -43,6 +43,12 @@ _KNOBS = (
     "/proc/sys/debug/kprobes-optimization",
     "/sys/kernel/debug/kprobes/enabled",
     "/sys/kernel/tracing/events/enable",
+    "/sys/kernel/tracing/set_event_pid",
+    "/sys/kernel/tracing/trace_clock",
+    "/proc/sys/kernel/panic_on_warn",
+    "/proc/sys/kernel/ftrace_enabled",
+    # where a trace keeps what it has to put back
+    "/run/inlinetrace/rcu_expedited",
 )
 
 

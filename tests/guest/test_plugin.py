@@ -31,6 +31,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
+boots_guests = pytest.mark.guest(outside=True)
+
+
+@boots_guests
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -48,10 +52,12 @@ def test_a_failure_is_reported_with_its_reason(outcomes: dict[str, str], name: s
     assert text in outcomes[name]
 
 
+@boots_guests
 def test_captured_output_comes_with_the_failure(outcomes: dict[str, str]) -> None:
     assert "said before failing" in outcomes["test_fails_with_output"]
 
 
+@boots_guests
 @pytest.mark.parametrize(
     "name", ["test_passes", "test_is_not_blamed_for_its_predecessor", "test_passes_after_a_new_boot"]
 )

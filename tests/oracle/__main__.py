@@ -34,6 +34,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seconds", type=float, default=86_400, metavar="S", help="stop a compiler after so long")
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (%(default)s)")
     p.add_argument("--json", type=Path, metavar="FILE", help="write every wrong parameter as a line of JSON")
+    p.add_argument(
+        "--live",
+        nargs="?",
+        const="tracefs",
+        choices=("tracefs", "bcc"),
+        help="trace each program through uprobes too, with this backend (tracefs), and compare (root)",
+    )
     p.add_argument("--explain", action="store_true", help="show the wrong values of --seed with DWARF and code")
     p.add_argument("--reader", choices=("ours", "plain"), default="ours", help="whose values --explain shows")
     p.add_argument("--keep", type=Path, metavar="DIR", help="with --explain: leave sources and program there")
@@ -75,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         total.add(_measure(compiler, options))
     print(report(total))
     if options.json:
-        options.json.write_text("".join(f"{line}\n" for line in json_lines(total, ("ours", "plain"))))
+        options.json.write_text("".join(f"{line}\n" for line in json_lines(total, ("ours", "plain", "live"))))
     return 0 if total.runs else 1
 
 
@@ -87,7 +94,14 @@ def _measure(compiler: list[Configuration], options: argparse.Namespace) -> Resu
     first, programs = (options.first_seed, options.programs) if options.seed is None else (options.seed, 1)
     total, started = Result(), time.monotonic()
     for result in campaign(
-        compiler, first, wanted, programs, started + options.seconds, options.jobs, options.invocations
+        compiler,
+        first,
+        wanted,
+        programs,
+        started + options.seconds,
+        options.jobs,
+        options.invocations,
+        options.live,
     ):
         total.add(result)
         if sys.stderr.isatty():

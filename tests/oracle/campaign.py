@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.oracle import plain, product
 from tests.oracle.compare import Tally, Wrong, availability, compare
 from tests.oracle.compilers import DWARF_VERSIONS, LEVELS, BuildError, Configuration, Toolchain
 from tests.oracle.ptrace import TraceError
-from tests.oracle.run import Discarded, Reader, workshop
+from tests.oracle.run import Discarded, Reader, Run, Workshop, workshop
 
 READERS: dict[str, Reader] = {"ours": product.read, "plain": plain.read}
 
@@ -74,8 +75,13 @@ class Result:
         return availability(self.tally("ours", compiler), ("inlined",))[1]
 
 
-def measure(seed: int, configurations: Sequence[Configuration], invocations: int = INVOCATIONS) -> Result:
-    """Run one program (two of them if some configurations have LTO and others not) in every configuration."""
+def measure(
+    seed: int, configurations: Sequence[Configuration], invocations: int = INVOCATIONS, live: str | None = None
+) -> Result:
+    """Run one program (two of them if some configurations have LTO and others not) in every configuration.
+
+    ``live`` names the backend that traces each once more through uprobes, as the reader "live"; see tests.oracle.live.
+    """
     result = Result()
     for lto in (False, True):
         wanted = [c for c in configurations if c.lto is lto]
@@ -83,7 +89,9 @@ def measure(seed: int, configurations: Sequence[Configuration], invocations: int
             with workshop(seed, 2 if lto else 1, invocations) as shop:
                 for configuration in wanted:
                     try:
-                        run = shop.run(shop.build(configuration), READERS)
+                        binary = shop.build(configuration)
+                        run = shop.run(binary, READERS)
+                        again = _trace(shop, binary, live) if live else None
                     except Discarded:
                         result.problems[f"{configuration.toolchain.name}: discarded, results differ"] += 1
                         continue
@@ -96,14 +104,20 @@ def measure(seed: int, configurations: Sequence[Configuration], invocations: int
                         continue
                     result.runs += 1
                     result.stops += run.stops
-                    for reader in READERS:
-                        tally = compare(run, reader)
+                    for reader in [*READERS, *(["live"] if again is not None else [])]:
+                        tally = compare(again if again is not None and reader == "live" else run, reader)
                         for wrong, times in tally.records.items():
                             result.findings.append(Finding(seed, configuration, reader, wrong, times))
                         tally.records.clear()
                         key = (configuration.toolchain.name, configuration.level, lto, reader)
                         result.tallies.setdefault(key, Tally()).add(tally)
     return result
+
+
+def _trace(shop: Workshop, binary: Path, backend: str) -> Run:
+    from tests.oracle import live
+
+    return live.trace(shop, binary, backend)
 
 
 def matrix(
@@ -130,6 +144,7 @@ def campaign(
     deadline: float,
     jobs: int,
     invocations: int = INVOCATIONS,
+    live: str | None = None,
 ) -> Iterator[Result]:
     """Results of programs with consecutive seeds until enough values were shown without doubt, or out of time.
 
@@ -142,7 +157,7 @@ def campaign(
         seed, last = first_seed, first_seed + programs
         while shown < values and time.monotonic() < deadline:
             while seed < last and len(pending) < 2 * jobs:
-                pending.append(pool.submit(measure, seed, configurations, invocations))
+                pending.append(pool.submit(measure, seed, configurations, invocations, live))
                 seed += 1
             if not pending:
                 break

@@ -41,6 +41,8 @@ def report(result: Result) -> str:
             parts.append(
                 f"Values at the entry of out-of-line copies, {title}\n\n{_rates(result, lto, ('out of line',))}"
             )
+    if any(key[3] == "live" for key in result.tallies):
+        parts.append(f"The same programs traced through uprobes (live), against ptrace (ours)\n\n{_live(result)}")
     for compiler in compilers:
         parts.append(
             f"{compiler}: values at inlined sites by what the rules say, without LTO\n\n{_kinds(result, compiler)}"
@@ -79,6 +81,21 @@ def _rates(result: Result, lto: bool, kinds: tuple[str, ...]) -> str:
         )
     head = ("", "values", "shown", "wrong", "rate", "doubtful", "wrong there", "plain rule shows", "wrong there")
     return table(head, rows)
+
+
+def _live(result: Result) -> str:
+    """Values, rates and hits of the live traces beside those under ptrace, over all kinds of sites."""
+    totals: dict[tuple[str, bool, str], Tally] = {}
+    for (compiler, _, lto, reader), tally in result.tallies.items():
+        if reader in ("ours", "live"):
+            totals.setdefault((compiler, lto, reader), Tally()).add(tally)
+    rows = []
+    for (compiler, lto, reader), tally in sorted(totals.items(), key=lambda item: (item[0][0] != "gcc", item[0])):
+        every, shown, wrong, doubtful = availability(tally)
+        cells = (f"{every:,}", f"{shown:,}", f"{wrong:,}", percent(wrong, shown), f"{doubtful:,}")
+        hits = (f"{tally.counts['calls']:,}", f"{tally.counts['hits']:,}")
+        rows.append((f"{compiler}{' -flto' if lto else ''}, {reader}", *cells, *hits))
+    return table(("", "values", "shown", "wrong", "rate", "doubtful", "calls", "hits"), rows)
 
 
 def _kinds(result: Result, compiler: str) -> str:

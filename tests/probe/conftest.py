@@ -24,6 +24,9 @@ Hits = list[dict[str, Any]]
 _PATIENCE = 5.0
 
 
+Compiler = Callable[..., Path]
+
+
 def orphans(host: Host, tracefs: str) -> set[str]:
     """Groups and instances with names of ours whose process is gone, or is this one."""
     return {
@@ -60,8 +63,21 @@ def compiler(tmp_path: Path) -> Callable[..., Path]:
     return build
 
 
+_chosen: list[str] = []
+
+
+@pytest.fixture(params=["tracefs", "bcc"])
+def each_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test once with each backend: the name of the one that ``command`` asks for."""
+    name: str = request.param
+    monkeypatch.setattr(sys.modules[__name__], "_chosen", ["--backend", name])
+    return name
+
+
 def command(*arguments: str) -> list[str]:
     """The command line of a trace."""
+    if arguments[0] == "probe" and "--emit" not in arguments:
+        arguments = ("probe", *_chosen, *arguments[1:])
     return [sys.executable, "-m", "inlinetrace", *arguments]
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from inlinetrace.errors import NotFoundError, UsageError
 from inlinetrace.probe import emit
+from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.fetch import Recipe
 from inlinetrace.probe.fields import parse, parse_list
 from inlinetrace.probe.plan import Refusal, definition
 from inlinetrace.probe.refusals import program_check, x86_steps_over
 from inlinetrace.probe.target import plan_image
-from inlinetrace.probe.types import Types
-from inlinetrace.sites.reasons import Reason, Unavailable
+from inlinetrace.sites.reasons import Mark, Reason, Unavailable
 from inlinetrace.target import open_image
 from inlinetrace.target.loaded import LoadedKernel
 from tests.cases.runner import PROGRAMS
@@ -187,6 +187,18 @@ def test_the_plan_as_text_and_for_other_tools(compiler: Compiler) -> None:
     assert "queue->dev->id=?" in program
 
 
+@compiled
+def test_the_plan_says_how_hits_and_calls_can_differ(compiler: Compiler) -> None:
+    _, types, image = plan_program(compiler(QUEUE), ["push"])
+    sites = [site._replace(marks=(Mark.REENTERED, Mark.COPIES)) for site in image.sites(["push"]) if site.inlined]
+    plan = plan_image(image, sites, types)
+    marked = [line for line in emit.plan_text(plan) if line.endswith(" [reentered, copies]")]
+    assert len(marked) == len(sites)
+    assert all(line.startswith("    push in ") for line in marked)
+    rows = [json.loads(line) for line in emit.plan_json(plan)]
+    assert {tuple(hit["marks"]) for row in rows for hit in row["hits"]} == {("reentered", "copies")}
+
+
 def test_references() -> None:
     reference = parse(" skb -> dev . name [ 0x2 ] ")
     assert reference.label == "skb->dev.name[0x2]"
@@ -228,7 +240,7 @@ def test_probes_in_a_kernel_do_not_depend_on_where_it_runs(kernel_6_1: Kernel) -
         if moved is not None:
             (anchor,) = image.program.symbols().named("_stext")
             image.loaded = LoadedKernel("_stext", anchor.address, anchor.address + moved)
-        types = Types(image.dwarf.dies, image.debug.machine)
+        types = DwarfTypes(image.dwarf.dies, image.debug.machine)
         sites = list(image.sites(["vfs_llseek"]))
         plan = plan_image(image, sites, types, kernel=True, everything=True)
         lines = [definition(plan, event, probe, "g") for event in plan.events for probe in event.probes]

@@ -20,12 +20,17 @@ from inlinetrace.target.host import Host
 
 if TYPE_CHECKING:
     from inlinetrace.probe._ring import Record
+    from inlinetrace.probe.backend import Totals
 
 SITE = Site("f", True, 0x1000, ".text", 0, "g", 0, "void", ())
 
 
 class FakeBackend:
-    """Gives batches of records, then nothing."""
+    """Gives batches of records, then nothing; or only counts, ``sums`` being what it says of them."""
+
+    why_unrecorded = "nobody knows"
+    filtered = False
+    sums: Totals | None = None
 
     def __init__(self, *batches: list[Record], refused: list[Refused] | None = None) -> None:
         self.batches = list(batches)
@@ -56,6 +61,9 @@ class FakeBackend:
 
     def process_names(self) -> dict[int, int]:
         return {}
+
+    def totals(self) -> Totals | None:
+        return self.sums
 
     def detach(self) -> list[str]:
         self.done.append("detach")
@@ -100,6 +108,19 @@ def test_a_count_ends_a_trace() -> None:
     # ten by the kernel's count: four read, three lost, one still in the buffer
     assert outcome.unrecorded == 2
     assert backend.done == ["attach", "disable", "detach"]
+
+
+def test_what_the_kernel_has_counted_counts_as_shown() -> None:
+    from inlinetrace.probe.backend import Totals
+
+    backend = FakeBackend()
+    backend.sums = Totals({0: 6}, {})
+    outcome = session(backend, []).run(Limits(seconds=0.01))
+    assert (outcome.shown, outcome.records, outcome.lost) == (6, 6, 3)
+    assert outcome.by_site == {("f", "g", 0x1000): 6}
+    assert outcome.totals is backend.sums
+    assert outcome.unrecorded == 0
+    assert outcome.why_unrecorded == "nobody knows"
 
 
 def test_whatever_happens_all_is_detached() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inlinetrace.errors import FormatError, NotPermittedError
+from inlinetrace.errors import FormatError, InlineTraceError, NotPermittedError
 from inlinetrace.probe import expedite
 from inlinetrace.probe.fetch import Argument
 from inlinetrace.probe.plan import Event, LogicalHit, Plan, Probe, Refusal
@@ -140,6 +140,45 @@ def test_an_error_while_attaching_leaves_nothing(host: FakeTracefs, monkeypatch:
     assert host.names(f"{TRACEFS}/instances") == []
 
 
+def test_a_kernel_without_room_is_one_line_and_nothing_is_left(
+    host: FakeTracefs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the instance, its buffers, the events."""
+    place = f"{TRACEFS}/instances/inlinetrace_{os.getpid()}_1000"
+
+    def no_room(path: str, *rest: object, **more: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory", path)
+
+    write = host.write
+    with monkeypatch.context() as patch:
+        patch.setattr(host, "make_directory", no_room)
+        with pytest.raises(InlineTraceError, match="no room for the trace: Cannot allocate memory; take a smaller"):
+            TracefsBackend(host, plan()).attach()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            host,
+            "write",
+            lambda path, *rest, **more: (no_room if "buffer_size" in path else write)(path, *rest, **more),
+        )
+        with pytest.raises(InlineTraceError) as caught:
+            TracefsBackend(host, plan()).attach()
+        assert caught.value.path == f"{place}/buffer_size_kb"
+    for number in (errno.ENOMEM, errno.ENOSPC, errno.ENODEV):
+        asked: list[str] = []
+
+        def reject(line: str, number: int = number, asked: list[str] = asked) -> int | None:
+            asked.append(line)
+            return number if ":0x12 " in line else None
+
+        host.reject = reject
+        with pytest.raises(InlineTraceError, match="no room"):
+            TracefsBackend(host, plan(count=5)).attach()
+        # no more is asked of a kernel that is full
+        assert len(asked) == 3
+        assert host.read_text(f"{TRACEFS}/uprobe_events") == ""
+        assert host.names(f"{TRACEFS}/instances") == []
+
+
 def _breaks_on(name: str, read):  # type: ignore[no-untyped-def]
     return lambda path: "nonsense" if path.endswith(name) else read(path)
 
@@ -197,3 +236,12 @@ def test_a_machine_that_does_not_let_us_expedite_is_detached_all_the_same(host: 
     assert backend.detach() == []
     assert host.read_text(f"{TRACEFS}/kprobe_events") == ""
     assert host.read_text("/sys/kernel/rcu_expedited") == "0\n"
+
+
+@pytest.mark.parametrize(("available_mb", "size"), [(100_000, 16384), (80, 10240), (1, 128), (0, 64)])
+def test_buffers_leave_memory_to_others(host: FakeTracefs, available_mb: int, size: int) -> None:
+    Path(host.path("/proc/meminfo")).write_text(f"MemAvailable: {available_mb << 10} kB\n")
+    backend = TracefsBackend(host, plan())
+    backend.attach()
+    assert f"instances/{backend.group}/buffer_size_kb <- {size}" in host.done
+    backend.detach()

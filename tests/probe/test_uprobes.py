@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from inlinetrace.cli.probe import _open_program
+from inlinetrace.errors import InlineTraceError
+from inlinetrace.target import open_image
 from tests.probe.conftest import command, run, trace
 from tests.probe.programs import BURST, LIBRARY, NULL_CHAIN, QUEUE, SERVER, USER
 
-pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs")]
+pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs", "each_backend")]
 
 Compiler = Callable[..., Path]
 
@@ -322,6 +325,41 @@ def test_a_program_that_is_deleted_while_it_is_traced(compiler: Compiler) -> Non
         program.unlink()
         ask(b"2")
         assert values(end(process), "number") == list(b"12")
+
+
+@pytest.mark.parametrize("how", ["replaced", "deleted"])
+def test_a_program_that_is_replaced_is_named_at_the_end(how: str, compiler: Compiler) -> None:
+    program = compiler(SERVER, "-O2", "-pthread")
+    other = compiler(SERVER.replace("serve", "other"), "-O2", "-pthread", name="other")
+    with server(program) as ask, tracing("serve", "--json", "--args", "-x", str(program)) as process:
+        ask(b"1")
+        if how == "replaced":
+            other.rename(program)
+        else:
+            program.unlink()
+        ask(b"2")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert [json.loads(line)["args"]["number"] for line in output.splitlines()] == list(b"12")
+    assert f"{program} was replaced or deleted meanwhile: processes that ran another file were not traced" in errors
+
+
+def test_a_program_that_is_replaced_before_it_is_attached_is_refused(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a build id, and of the same size: the code is compared."""
+    program = compiler(SERVER, "-O2", "-pthread", "-Wl,--build-id=none")
+    image = open_image(str(program))
+    os.close(_open_program(str(program), image))
+    data = program.read_bytes()
+    section = image.program.section(".text")
+    assert section is not None
+    at = section.offset + 40
+    changed = program.with_name("changed")
+    changed.write_bytes(data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :])
+    changed.rename(program)
+    with pytest.raises(InlineTraceError, match="the file was replaced while it was read: start again"):
+        _open_program(str(program), image)
 
 
 def test_what_cannot_be_traced_is_one_line(compiler: Compiler, tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from inlinetrace.elf.constants import ET_EXEC
+from inlinetrace.probe.backend import Backend
+from inlinetrace.probe.bcc import BccBackend, Wanted
 from inlinetrace.probe.child import Child
 from inlinetrace.probe.events import Decoder, Hit
 from inlinetrace.probe.plan import Plan
@@ -17,6 +20,7 @@ from inlinetrace.probe.session import Limits, Session
 from inlinetrace.probe.tracefs import TracefsBackend
 from inlinetrace.sites.reasons import Mark, Reason, Unavailable
 from inlinetrace.target.host import Host
+from inlinetrace.target.image import Image
 from tests.cases.runner import CASES, MEMBERS, CaseRun, build_case, contradictions
 from tests.cases.runner import Hit as CaseHit
 from tests.oracle.compilers import DWARF_VERSIONS, LEVELS, Configuration, detect
@@ -32,9 +36,9 @@ def matrix() -> Iterator[Configuration]:
                 yield Configuration(tool, level, dwarf, pie=dwarf == 5)
 
 
-def live(binary: Path) -> CaseRun:
+def live(binary: Path, backend: str) -> CaseRun:
     """Trace one execution with uprobes."""
-    plan, types, image = plan_program(binary, strings=True)
+    plan, types, image = plan_program(binary, strings=True, guarded=backend == "tracefs")
     sites = [site for site in image.sites() if Mark.TRANSPARENT not in site.marks]
     inlined = {id(probe) for probe in plan.probes if any(hit.site.inlined for hit in probe.hits)}
     for event in plan.events:
@@ -47,7 +51,7 @@ def live(binary: Path) -> CaseRun:
     session = Session(
         host,
         plan,
-        TracefsBackend(host, plan, program=program),
+        make_backend(backend, host, plan, image, program),
         Decoder(plan, types),
         lambda hit, process: hits.append(CaseHit(hit.site, shown(hit))),
         lambda: None,
@@ -70,6 +74,13 @@ def live(binary: Path) -> CaseRun:
     check_reasons(plan)
     printed = [(line.split()[0], dict(word.split("=", 1) for word in line.split()[1:])) for line in lines]
     return CaseRun(sites, hits, printed)
+
+
+def make_backend(name: str, host: Host, plan: Plan, image: Image, program: int) -> Backend:
+    if name == "tracefs":
+        return TracefsBackend(host, plan, program=program)
+    wanted = Wanted(follow=True, fixed=image.program.type == ET_EXEC)
+    return BccBackend(host, plan, image.debug.machine, wanted, program=program)
 
 
 def shown(hit: Hit) -> Mapping[str, Any]:
@@ -98,15 +109,16 @@ def check_reasons(plan: Plan) -> None:
                     assert isinstance(item.recipe.reason, Reason)
 
 
+@pytest.mark.parametrize("backend", ["tracefs", "bcc"])
 @pytest.mark.parametrize("configuration", list(matrix()), ids=str)
 def test_every_value_shown_is_the_one_that_the_program_passed(
-    configuration: Configuration, tmp_path: Path, tracefs: str
+    configuration: Configuration, backend: str, tmp_path: Path, tracefs: str
 ) -> None:
     values = 0
     for name in CASES:
         if name == "two_units" and configuration.toolchain.family != "gcc":
             continue
-        run = live(build_case(name, configuration, tmp_path))
+        run = live(build_case(name, configuration, tmp_path), backend)
         assert run.printed
         assert contradictions(run) == [], name
         values += sum(not isinstance(value, Unavailable) for hit in run.hits for value in hit.values.values())

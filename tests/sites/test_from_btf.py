@@ -209,7 +209,7 @@ def test_types() -> None:
     assert [(p.type.text, p.type.size, p.type.encoding, p.type.signed) for p in site.parameters] == [
         ("char", 1, Encoding.CHAR, True),
         ("_Bool", 1, Encoding.BOOL, False),
-        ("double", 8, Encoding.FLOAT, True),
+        ("double", 8, Encoding.FLOAT, False),
         ("enum state", 4, Encoding.ENUM, True),
         ("struct big", 40, Encoding.AGGREGATE, False),
         ("handle_t", 8, Encoding.POINTER, False),

@@ -119,7 +119,8 @@ class Machine:
         words = [
             f"root=PARTUUID={disks.DISK_SIGNATURE:08x}-01", "rootwait", "rootfstype=ext4", "init=/init",
             "ro" if options.read_only_root else "rw", "console=ttyS0", "loglevel=5", "panic=-1", "oops=panic",
-            "tsc=unstable", *([] if options.kaslr else ["nokaslr"]), *options.cmdline,
+            # no_timer_check: on a busy host the kernel finds that its timer does not work, and gives up.
+            "tsc=unstable", "no_timer_check", *([] if options.kaslr else ["nokaslr"]), *options.cmdline,
         ]  # fmt: skip
         drives = [
             ("root", root, "snapshot=on"),
@@ -127,7 +128,9 @@ class Machine:
             ("job", self._directory / "job.img", "readonly=on"),
             ("out", self._directory / "out.tar", "cache=unsafe"),
         ]
+        # A guest must not outlive whoever started it, however that ends.
         command = [
+            require("setpriv", "util-linux"), "--pdeathsig", "KILL",
             require("qemu-system-x86_64", "qemu-system-x86"), *acceleration, "-smp", str(options.cpus),
             "-m", str(options.memory), "-nodefaults", "-no-reboot", "-display", "none",
             "-serial", "mon:stdio" if self._interactive else f"file:{self._console}",

@@ -42,8 +42,10 @@ def site() -> Path:
 
 
 def _install(files: list[Path], directory: Path) -> None:
-    tree = cache_directory() / "wheel-build"
-    with lock("wheel-build"):
+    # Of its own for each working tree: two that take turns would compile everything again each time.
+    name = f"wheel-build-{content_key(str(_REPOSITORY))}"
+    tree = cache_directory() / name
+    with lock(name):
         _synchronise(files, tree / "source")
         (tree / "source" / "setup.cfg").write_text(f"[build_ext]\nparallel = {os.cpu_count()}\n")
         wheels = tree / "wheels"

@@ -1,0 +1,15 @@
+"""Text that is safe to show: names and strings come from files and processes that nobody vouches for."""
+
+from __future__ import annotations
+
+
+def visible(line: str) -> str:
+    """``line`` with what is not printable written as an escape: it could rewrite the screen or the reader's mind."""
+    if line.isprintable():
+        return line
+    # Surrogates stand for bytes that are no UTF-8, which the stream escapes by itself.
+    return "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else _escape(c) for c in line)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
