@@ -143,6 +143,8 @@ def run(args: argparse.Namespace) -> int:
                 raise
             failed += 1
             print(f"inlinetrace: {error}", file=sys.stderr)
+    # The interpreter looks for cycles once more when it ends.
+    gc.freeze()
     if every:
         made = len(tasks) - failed - skipped
         if not args.quiet:
@@ -234,6 +236,7 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
         image = _open(task, args, host)
         if settings.wanted is Wanted.INLINE:
             base = _own_base(image, base)
+            _check_build(image, base, host)
         made = generate(
             image,
             settings,
@@ -250,6 +253,33 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
             print(line, file=sys.stderr)
     if not args.no_cache:
         _keep(host, image, made, base.paths)
+
+
+def _check_build(image: Image, base: _Base, host: Host) -> None:
+    """Refuse types of another build, which names would not tell from those of this one. Raises MismatchError."""
+    from inlinetrace.elf.file import ElfFile
+    from inlinetrace.errors import MismatchError
+    from inlinetrace.target.running import RunningKernel
+
+    own = image.debug.build_id
+    path = base.paths[-1] if base.paths else ""
+    other = None
+    if path == _RUNNING_BTF:
+        other = RunningKernel(host).build_id
+    elif _is_elf(path):
+        other = ElfFile.open(path).build_id
+    if own is not None and other is not None and own != other:
+        raise MismatchError(
+            f"the build id is {own.hex()}, that of the types in {path} is {other.hex()}", path=image.path
+        )
+
+
+def _is_elf(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def _own_base(image: Image, base: _Base) -> _Base:

@@ -557,8 +557,8 @@ cdef class Collector:
             return 0
         if empty and found.shape == S_PIECES:
             with gil:
-                flow = self.settings.surroundings.flow(address)
-                if flow is None or flow.is_target(address):
+                # None where the instructions are not at hand
+                if self.settings.surroundings.is_jump_target(address) is not False:
                     found.doubt = JUMP_TARGET
         elif entries > 1 and self.family != C_GCC and found.shape == S_CONSTANT:
             found.doubt = COMPILER

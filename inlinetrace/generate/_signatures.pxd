@@ -44,6 +44,7 @@ cdef class Signatures:
     cdef uint64_t top        # number of the Info, shifted
     cdef object slow, lock
     cdef Abbreviations table
+    cdef UnitHeader* opened  # whose abbreviations are in the table
     cdef Signature* items
     cdef uint64_t count, capacity
     cdef uint32_t* slots     # 1 + index, by key

@@ -167,16 +167,21 @@ cdef class Signatures:
     # What is
 
     cdef UnitHeader* open_unit(self, uint64_t offset) noexcept nogil:
-        cdef Py_ssize_t index = self.info.unit_index(offset)
+        cdef Py_ssize_t index
         cdef UnitHeader* unit
         cdef uint64_t where = 0
         cdef uint64_t size = self.info.abbrev.shape[0]
+        if self.opened != NULL and self.opened.first_die <= offset < self.opened.end:
+            return self.opened
+        index = self.info.unit_index(offset)
+        self.opened = NULL
         if index < 0:
             return NULL
         unit = &self.info.headers[index]
         if load_abbreviations(&self.table, &self.info.abbrev[0] if size else NULL, size, unit.abbrev_offset, 0, unit,
                               &where):
             return NULL
+        self.opened = unit
         return unit
 
     cdef int read_item(self, UnitHeader* unit, uint64_t offset, Item* item) noexcept nogil:

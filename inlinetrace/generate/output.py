@@ -4,7 +4,7 @@
 
 What is written goes to a temporary name beside the file, which takes its place only when all of it is there: an
 interrupted or failed run leaves the file as it was, and no other behind. Several Outputs in one ``with`` appear
-together, after all of them have been written.
+together, after all of them have been written. A link is followed; a device or pipe is written as it is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Output:
 
     def __init__(self, path: str, *, mode: int = 0o666) -> None:
         self.path = path
-        self._temporary = f"{path}.{os.getpid()}.tmp"
+        self._place = os.path.realpath(path)
+        self._direct = os.path.exists(self._place) and not os.path.isfile(self._place)
+        self._temporary = self._place if self._direct else f"{self._place}.{os.getpid()}.tmp"
         self._mode = mode
         self._file: IO[bytes] | None = None
 
@@ -49,7 +51,9 @@ class Output:
         if os.path.isdir(self.path):
             raise InlineTraceError("is a directory: it cannot be written", path=self.path)
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_WRONLY | os.O_CLOEXEC
+            if not self._direct:
+                flags |= os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
             self._file = open(os.open(self._temporary, flags, self._mode), "wb")
         except OSError as error:
             raise write_error(error, self.path) from error
@@ -67,8 +71,8 @@ class Output:
     ) -> None:
         try:
             self.file.close()
-            if kind is None:
-                os.replace(self._temporary, self.path)
+            if kind is None and not self._direct:
+                os.replace(self._temporary, self._place)
         except OSError as failure:
             self._remove()
             raise write_error(failure, self.path) from failure
@@ -78,6 +82,8 @@ class Output:
             raise write_error(error, self.path) from error
 
     def _remove(self) -> None:
+        if self._direct:
+            return
         try:
             os.unlink(self._temporary)
         except OSError:

@@ -5,7 +5,8 @@
 >>> made.report.sites, made.report.located     # and what could not be said, by reason
 
 ``base`` is what the result is split from: a module's types from the kernel's. With ``Wanted.INLINE`` the location info
-alone is made, for the types that ``base`` has already: the BTF of the kernel that runs, for example.
+alone is made, for the types that ``base`` has already; that has to be of the same build, as the BTF of a running
+kernel is.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
-from inlinetrace.errors import FormatError
+from inlinetrace.errors import FormatError, UsageError
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.locations import LocationSettings, SiteAddress, collect, counts
 from inlinetrace.generate.locsec import InlineSections, LocsecSettings, Written, code_sections
-from inlinetrace.generate.types import ImageFacts, InlineObject, Types, types_from_dwarf
+from inlinetrace.generate.types import ImageFacts, InlineObject, Types, functions_onto_base, types_from_dwarf
 
 if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
-    from inlinetrace.generate._locations import Collected
     from inlinetrace.target.image import Image
 
 Progress = Callable[[str], None]
@@ -123,37 +124,37 @@ def generate(
     """
     settings = settings or Settings()
     tell = progress or (lambda _: None)
+    if settings.wanted is Wanted.BASE:
+        tell("types")
+        return Generated(_types(image, settings, base, jobs).encode(layout=settings.layout), None, None)
+    tell("sites")
     start = image_base(image)
-    parts: list[Collected] = []
-    if settings.wanted is not Wanted.BASE:
-        tell("sites")
-        parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
-        # The types need as much memory as the records: not both at once.
-        image.dwarf.forget_records()
-        image.forget_code()
-        image.debug.forget_pages()
-    tell("types")
-    types = types_from_dwarf(
-        image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(_with_symbols(image))
-    )
-    main = None
-    if settings.wanted is not Wanted.INLINE:
-        main = types.encode(layout=settings.layout)
-        if settings.wanted is Wanted.BASE:
-            return Generated(main, None, None)
-    tell("location info")
+    parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
+    # The types need as much memory as the records: not both at once.
+    image.dwarf.forget_records()
+    image.forget_code()
+    image.debug.forget_pages()
     found = InlineSections(
         parts, code_sections(image.program), image_base=start, address_size=image.program.address_size
     )
-    own = _functions(types, found)
-    beginning = own
+    tell("types")
+    main: bytes | None = None
     if settings.wanted is Wanted.INLINE:
-        # What the base lacks stands in the inline object itself.
-        beginning = own._replace(types=types.types + own.types, strings=types.strings + own.strings)
-    functions = None
-    if settings.locsec.dialect is Dialect.RFC:
-        functions = _names_and_prototypes(types, own, base)
-    inline, written = found.encode(beginning, settings.locsec, byte_order=types.byte_order, functions=functions)
+        if base is None:
+            raise UsageError("location info alone needs the types that it refers to")
+        beneath = base
+        own = _functions(
+            found,
+            lambda keys: functions_onto_base(image.dwarf, keys, beneath, features=settings.features, threads=jobs),
+        )
+    else:
+        types = _types(image, settings, base, jobs)
+        main = types.encode(layout=settings.layout)
+        beneath = Btf(main, base)
+        own = _functions(found, types.inline_object)
+    tell("location info")
+    functions = _names_and_prototypes(own, beneath) if settings.locsec.dialect is Dialect.RFC else None
+    inline, written = found.encode(own, settings.locsec, byte_order=beneath.byte_order, functions=functions)
     reasons, doubts = counts(parts)
     parameters = sum(part.parameters for part in parts)
     missing = reasons.total() + (0 if settings.doubtful else doubts.total())
@@ -173,14 +174,20 @@ def generate(
     )
 
 
-def _functions(types: Types, found: InlineSections) -> InlineObject:
-    """The FUNCs of all functions that have sites.
+def _types(image: Image, settings: Settings, base: Btf | None, jobs: int | None) -> Types:
+    return types_from_dwarf(
+        image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(_with_symbols(image))
+    )
+
+
+def _functions(found: InlineSections, ask: Callable[[array[int]], InlineObject]) -> InlineObject:
+    """The FUNCs of all functions that have sites, from ``ask``.
 
     After link-time optimisation sites name an entry that only refers to the one in which the function is described.
     """
     origins = found.origins
     later = [i for i, (origin, end) in enumerate(zip(origins, found.canonical, strict=True)) if origin != end]
-    own = types.inline_object(array("Q", [*origins, *(found.canonical[i] for i in later)]) if later else origins)
+    own = ask(array("Q", [*origins, *(found.canonical[i] for i in later)]) if later else origins)
     func_ids = own.func_ids[: len(origins)]
     for i, func_id in zip(later, own.func_ids[len(origins) :], strict=True):
         func_ids[i] = func_ids[i] or func_id
@@ -192,13 +199,10 @@ def _with_symbols(image: Image) -> ElfFile:
     return image.debug if image.debug.section(".symtab") is not None else image.program
 
 
-def _names_and_prototypes(types: Types, own: InlineObject, base: Btf | None) -> tuple[array[int], array[int]]:
+def _names_and_prototypes(own: InlineObject, beneath: Btf) -> tuple[array[int], array[int]]:
     """For each function with sites the string offset of its name and the id of its FUNC_PROTO."""
     known: dict[int, tuple[int, int]] = {0: (0, 0)}
-    main = Btf(types.encode(), base)
-    from inlinetrace.btf.builder import object_bytes
-
-    inline = Btf(object_bytes(own.types, own.strings, byte_order=types.byte_order), main)
+    inline = Btf(object_bytes(own.types, own.strings, byte_order=beneath.byte_order), beneath)
     names, prototypes = array("I"), array("I")
     for func_id in own.func_ids:
         entry = known.get(func_id)

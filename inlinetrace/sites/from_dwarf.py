@@ -50,6 +50,9 @@ class Surroundings(Protocol):
     def flow(self, address: int) -> Flow | None:
         """The jumps of the code of that section; None where there is none or it cannot be read."""
 
+    def is_jump_target(self, address: int) -> bool | None:
+        """Whether an instruction jumps to ``address``; None where ``flow`` is None."""
+
     def symbol(self, address: int) -> tuple[str, int] | None:
         """Name of the function symbol that contains ``address``, and the offset in it."""
 

@@ -227,8 +227,7 @@ class Image:
 
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the instructions there are not at hand."""
-        flow = self.flow(address)
-        return None if flow is None else flow.is_target(address)
+        return None if self.code(address) is None or self._code is None else self._code.is_jump_target(address)
 
 
 def open_image(

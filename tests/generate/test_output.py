@@ -58,6 +58,22 @@ def test_errors_say_what_is_the_matter() -> None:
     )
 
 
+def test_links_are_followed_and_devices_stay(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("there/file")
+    write_together({str(link): b"data"})
+    assert link.is_symlink()
+    assert (tmp_path / "there" / "file").read_bytes() == b"data"
+    write_together({"/dev/null": b"data"})
+    assert Path("/dev/null").is_char_device()
+    link.unlink()
+    link.symlink_to("/dev/full")
+    with pytest.raises(InlineTraceError, match="no space left"):
+        write_together({str(link): b"data"})
+    assert Path("/dev/full").is_char_device()
+
+
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """/dev/full takes the place of the temporary file."""
     opened = os.open
