@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 ACCEPTED = "accepted"
 BATCH = 1000
 
-# What the plan itself leaves out; the kernel would take these addresses.
-_OUR_OWN = (Refusal.DUPLICATE, Refusal.TOO_MANY_ARGUMENTS, Refusal.LIMIT)
+# What the plan itself leaves out, whatever the kernel would do: of a duplicate the first description counts.
+_OUR_OWN = (Refusal.DUPLICATE, Refusal.TOO_MANY_ARGUMENTS)
 
 
 def planned(kernel: Kernel, wanted: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def planned(kernel: Kernel, wanted: str) -> dict[str, Any]:
         offset = item.site.address - anchor
         if item.refusal not in _OUR_OWN:
             refused[offset] = item.refusal.value
-        elif offset not in have:
+        elif item.refusal is Refusal.TOO_MANY_ARGUMENTS and offset not in have:
             have.add(offset)
             probes.append([offset])
     if colon:
