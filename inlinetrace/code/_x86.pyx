@@ -104,21 +104,10 @@ cdef enum:
     IT_MODRM = 0x80
     IT_UNDEFINED = 0x40
 
-cdef enum:
-    KIND_OTHER = 0
-    KIND_JUMP = 1
-    KIND_CALL = 2
-    KIND_INDIRECT = 3
-
 OTHER = KIND_OTHER
 JUMP = KIND_JUMP
 CALL = KIND_CALL
 INDIRECT_JUMP = KIND_INDIRECT
-
-cdef struct Instruction:
-    unsigned length      # 0: not an instruction
-    int kind
-    int64_t displacement # of a direct branch, from the end of the instruction
 
 
 cdef inline unsigned operand_length(const uint8_t* at, unsigned room) noexcept nogil:

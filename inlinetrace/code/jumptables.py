@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+from inlinetrace.code import _x86
+
 MAX_ENTRIES = 4096
 # How many instructions before the jump its parts are looked for; the load of a table's address may have left a loop.
 _NEAR = 16
@@ -185,6 +187,15 @@ class _Finder:
             displacement = int.from_bytes(before.rest[1:5], "little", signed=True)
             return _Table((self._address + before.end + displacement) & 0xFFFFFFFFFFFFFFFF, 4, least)
         return None
+
+
+def has_table(data: memoryview, first: int, last: int, jump: int) -> bool:
+    """Tell whether the indirect jump at offset ``jump`` seems to use a table, whatever that holds.
+
+    ``first`` and ``last`` are the offsets of the start of a function and of the next one.
+    """
+    part = data[first:last]
+    return _Finder(part, 0, _x86.sweep(part, 0, array("Q", [0])), array("Q", [0])).table(jump - first) is not None
 
 
 def resolve(

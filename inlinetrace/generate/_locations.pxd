@@ -25,6 +25,8 @@ cdef class Collected:
     cdef uint64_t site_count, site_capacity
     cdef uint32_t* slots
     cdef uint64_t slot_count, slot_capacity
+    # parameters that are doubtful if their address is jumped to: slot, address, form, doubt otherwise
+    cdef list questions
     cdef uint64_t reasons[32]
     cdef uint64_t doubts[32]
     cdef readonly uint64_t transparent, without_address, parameters

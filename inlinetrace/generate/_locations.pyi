@@ -38,6 +38,10 @@ class Collected:
     parameters: int
     def counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """How many parameters have no form, by Reason, and how many a doubt, by Doubt (whether kept or not)."""
+    def questions_asked(self) -> set[int]:
+        """Addresses of sites with parameters that are right unless a jump goes there; ``answer`` settles them."""
+    def answer(self, targets: dict[int, bool | None], doubtful: bool) -> None:
+        """Settle them: whether each of the addresses is jumped to, and whether doubtful locations are kept."""
     def __len__(self) -> int: ...
     def rows(self) -> list[tuple[int, int, list[Form | None]]]:
         """(address, key of the origin, form of each parameter) of every site, for tests."""

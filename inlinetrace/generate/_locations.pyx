@@ -70,6 +70,7 @@ cdef struct Memo:
 
 cdef struct Found:
     uint8_t status, doubt, shape
+    bint unless_target       # without a doubt, unless a jump goes to the site
     uint32_t form
 
 
@@ -157,6 +158,21 @@ cdef class Collected:
             {REASONS[i]: self.reasons[i + 1] for i in range(len(REASONS)) if self.reasons[i + 1]},
             {DOUBTS[i]: self.doubts[i + 1] for i in range(len(DOUBTS)) if self.doubts[i + 1]},
         )
+
+    def questions_asked(self):
+        return {address for _, address, _, _ in self.questions}
+
+    def answer(self, targets, bint doubtful):
+        cdef uint8_t doubt
+        cdef uint64_t slot
+        for slot, address, form, otherwise in self.questions:
+            # None where the instructions are not at hand
+            doubt = otherwise if targets[address] is False else JUMP_TARGET
+            if doubt:
+                self.doubts[doubt] += 1
+            if not doubt or doubtful:
+                self.slots[slot] = form
+        self.questions.clear()
 
     def rows(self):
         cdef uint64_t i, j
@@ -264,6 +280,7 @@ cdef class Collector:
     def collect(self, Chunk chunk not None):
         cdef Collected out = Collected()
         out.forms = self.forms
+        out.questions = []
         memset(out.reasons, 0, sizeof(out.reasons))
         memset(out.doubts, 0, sizeof(out.doubts))
         self.containers = {}
@@ -463,6 +480,10 @@ cdef class Collector:
             if found.status:
                 out.reasons[found.status] += 1
                 out.slots[first + position] = 0
+            elif found.unless_target:
+                out.slots[first + position] = 0
+                with gil:
+                    out.questions.append((first + position, address, found.form, found.doubt))
             elif found.doubt:
                 out.doubts[found.doubt] += 1
                 out.slots[first + position] = found.form if self.settings.doubtful else 0
@@ -556,10 +577,7 @@ cdef class Collector:
         if found.status or found.doubt:
             return 0
         if empty and found.shape == S_PIECES:
-            with gil:
-                # None where the instructions are not at hand
-                if self.settings.surroundings.is_jump_target(address) is not False:
-                    found.doubt = JUMP_TARGET
+            found.unless_target = True
         elif entries > 1 and self.family != C_GCC and found.shape == S_CONSTANT:
             found.doubt = COMPILER
         return 0

@@ -90,8 +90,16 @@ def collect(
     jobs = jobs or dwarf.jobs
     if jobs > 1 and len(tasks) > 1:
         with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(work, tasks))
-    return [work(task) for task in tasks]
+            parts = list(pool.map(work, tasks))
+    else:
+        parts = [work(task) for task in tasks]
+    # All at once: to decode the code of a kernel for each would cost more than everything else here.
+    questions = set[int]().union(*(part.questions_asked() for part in parts))
+    if questions:
+        targets = surroundings.jump_targets(questions)
+        for part in parts:
+            part.answer(targets, settings.doubtful)
+    return parts
 
 
 def counts(parts: list[Collected]) -> tuple[Counter[str], Counter[str]]:

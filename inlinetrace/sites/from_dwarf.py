@@ -12,7 +12,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -52,6 +52,9 @@ class Surroundings(Protocol):
 
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where ``flow`` is None."""
+
+    def jump_targets(self, addresses: Iterable[int]) -> dict[int, bool | None]:
+        """The same for a few addresses at once."""
 
     def symbol(self, address: int) -> tuple[str, int] | None:
         """Name of the function symbol that contains ``address``, and the offset in it."""

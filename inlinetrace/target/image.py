@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -228,6 +228,20 @@ class Image:
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the instructions there are not at hand."""
         return None if self.code(address) is None or self._code is None else self._code.is_jump_target(address)
+
+    def jump_targets(self, addresses: Iterable[int]) -> dict[int, bool | None]:
+        """The same for a few addresses at once, cheaper than one by one if the code is needed for nothing else."""
+        from inlinetrace.code.file import FileCode
+
+        addresses = list(addresses)
+        code = self.__dict__.get("_code") or (FileCode(self.program) if has_code(self.program) else None)
+        try:
+            targets = None if code is None else code.jump_targets(addresses)
+        except UnsupportedError:
+            targets = None
+        if code is None or targets is None:
+            return dict.fromkeys(addresses)
+        return {address: address in targets if code.holds(address) else None for address in addresses}
 
 
 def open_image(
