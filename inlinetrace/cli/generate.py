@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -128,21 +129,27 @@ def run(args: argparse.Namespace) -> int:
     if args.embed and len(tasks) != 1:
         raise UsageError("--embed goes with one FILE")
     base = _base(args)
-    failed = skipped = 0
+    failed = skipped = code = 0
+    gc.freeze()
     for task in tasks:
         try:
             _run_one(task, args, settings, base, host)
-        except NotFoundError as error:
-            if not every:
-                raise
-            skipped += 1
-            if not args.quiet and len(tasks) - skipped < 1:
-                print(f"inlinetrace: {error}", file=sys.stderr)
+        except UsageError:
+            raise
         except InlineTraceError as error:
-            if not every or error.exit_code != 1:
+            if len(tasks) == 1 and not every:
                 raise
-            failed += 1
-            print(f"inlinetrace: {error}", file=sys.stderr)
+            # One that cannot be made does not lose the others.
+            if every and isinstance(error, NotFoundError):
+                skipped += 1
+                if args.quiet or skipped < len(tasks):
+                    continue
+            else:
+                failed += 1
+                code = code or error.exit_code
+            print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
+        if len(tasks) > 1:
+            gc.collect()
     # The interpreter looks for cycles once more when it ends.
     gc.freeze()
     if every:
@@ -151,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{made} of {len(tasks)} modules made, {skipped} without DWARF, {failed} failed", file=sys.stderr)
         if not made:
             raise NotFoundError("no module with DWARF is installed")
-    return 1 if failed else 0
+    return code
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

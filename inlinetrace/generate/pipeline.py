@@ -133,7 +133,8 @@ def generate(
     # The types need as much memory as the records: not both at once.
     image.dwarf.forget_records()
     image.forget_code()
-    image.debug.forget_pages()
+    if settings.wanted is not Wanted.INLINE:
+        image.debug.forget_pages()
     found = InlineSections(
         parts, code_sections(image.program), image_base=start, address_size=image.program.address_size
     )
@@ -186,8 +187,13 @@ def _functions(found: InlineSections, ask: Callable[[array[int]], InlineObject])
     After link-time optimisation sites name an entry that only refers to the one in which the function is described.
     """
     origins = found.origins
-    later = [i for i, (origin, end) in enumerate(zip(origins, found.canonical, strict=True)) if origin != end]
-    own = ask(array("Q", [*origins, *(found.canonical[i] for i in later)]) if later else origins)
+    ends = found.canonical
+    later = (
+        []
+        if origins == ends
+        else [i for i, (origin, end) in enumerate(zip(origins, ends, strict=True)) if origin != end]
+    )
+    own = ask(array("Q", [*origins, *(ends[i] for i in later)]) if later else origins)
     func_ids = own.func_ids[: len(origins)]
     for i, func_id in zip(later, own.func_ids[len(origins) :], strict=True):
         func_ids[i] = func_ids[i] or func_id

@@ -22,6 +22,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -230,14 +231,13 @@ def functions_onto_base(
 
 def _collect_functions(debug: DebugInfo, features: Features, threads: int, origins: array[int]) -> list[Collector]:
     """Read the functions ``origins``, by several threads; none reads a part of a unit."""
-    by_info: dict[int, array[int]] = {}
-    for key in sorted(set(origins)):
-        by_info.setdefault(key >> KEY_SHIFT, array("Q")).append(key & OFFSET_MASK)
     tasks = []
-    for number, offsets in by_info.items():
-        if number >= len(debug.infos):
-            continue
-        info = debug.infos[number]
+    keys = array("Q", sorted(set(origins)))
+    for number, info in enumerate(debug.infos):
+        first = number << KEY_SHIFT
+        offsets = keys[bisect_left(keys, first) : bisect_right(keys, first | OFFSET_MASK)]
+        if number:
+            offsets = array("Q", [key & OFFSET_MASK for key in offsets])
         at, step = 0, max(_FUNCTIONS_PER_TASK, len(offsets) // (8 * threads))
         while at < len(offsets):
             end = min(at + step, len(offsets))
