@@ -266,12 +266,13 @@ def _check_build(image: Image, base: _Base, host: Host) -> None:
     """Refuse types of another build, which names would not tell from those of this one. Raises MismatchError."""
     from inlinetrace.elf.file import ElfFile
     from inlinetrace.errors import MismatchError
-    from inlinetrace.target.running import RunningKernel
 
     own = image.debug.build_id
     path = base.paths[-1] if base.paths else ""
     other = None
     if path == _RUNNING_BTF:
+        from inlinetrace.target.running import RunningKernel
+
         other = RunningKernel(host).build_id
     elif _is_elf(path):
         other = ElfFile.open(path).build_id

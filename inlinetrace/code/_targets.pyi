@@ -5,12 +5,12 @@ from array import array
 class Candidates:
     """The stretches of code that can hold a jump to one of a few addresses, decoded.
 
-    ``found``: those of the addresses that direct jumps go to. ``indirect``: for each jump through a register or memory
-    that may use a jump table, the offsets of the stretch that it is in, and its own: (first, behind the last, jump).
+    ``found``: those of the addresses that direct jumps go to. ``indirect``: the stretches with jumps that may use a
+    table, as offsets: (first, behind the last, the jumps).
     """
 
     found: list[int]
-    indirect: list[tuple[int, int, int]]
+    indirect: list[tuple[int, int, list[int]]]
 
 def candidates(code: memoryview, address: int, starts: array[int], wanted: array[int]) -> Candidates:
     """Look for jumps to the addresses ``wanted``, ascending, in ``code``, which is loaded at ``address``.

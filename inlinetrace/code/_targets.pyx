@@ -124,12 +124,22 @@ cdef void _mark_rare(Question* q) noexcept nogil:
         block += BLOCK
 
 
+cdef inline bint _may_use_table(const uint8_t* at, unsigned length) noexcept nogil:
+    """Whether an indirect jump is of one of the forms that ``_mark_rare`` looks for."""
+    cdef unsigned i
+    for i in range(length - 1):
+        if at[i] == 0xff and (at[i + 1] & 0xf8 == 0xe0 or at[i + 1] & 0xf7 == 0x24):
+            return True
+    return False
+
+
 cdef int _decode(Question* q, uint64_t stretch, list indirect) except -1 nogil:
     """Decode a stretch as a sweep of all the code does."""
     cdef uint64_t first = q.starts[stretch - 1] if stretch else 0
     cdef uint64_t limit = q.starts[stretch] if stretch < q.start_count else q.size
     cdef uint64_t at = first, target, index = 0
     cdef Instruction instruction
+    cdef bint seen = False
     while at < limit:
         decode_at(q.code + at, q.size - at, &instruction)
         if instruction.length == 0:
@@ -141,9 +151,12 @@ cdef int _decode(Question* q, uint64_t stretch, list indirect) except -1 nogil:
             target = q.address + at + instruction.length + <uint64_t>instruction.displacement
             if _is_wanted(q, target, &index):
                 q.found[index] = 1
-        elif instruction.kind == KIND_INDIRECT:
+        elif instruction.kind == KIND_INDIRECT and _may_use_table(q.code + at, instruction.length):
             with gil:
-                indirect.append((first, limit, at))
+                if not seen:
+                    indirect.append((first, limit, []))
+                indirect[len(indirect) - 1][2].append(at)
+            seen = True
         at += instruction.length
     return 0
 

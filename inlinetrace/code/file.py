@@ -141,6 +141,6 @@ class FileCode:
                 data, section.address, self._elf.symbols().function_starts(section.index), wanted
             )
             found.update(candidates.found)
-            if any(has_table(data, *jump) for jump in candidates.indirect):
+            if any(has_table(data, *stretch) for stretch in candidates.indirect):
                 return None
         return found

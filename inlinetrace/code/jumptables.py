@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -189,13 +189,15 @@ class _Finder:
         return None
 
 
-def has_table(data: memoryview, first: int, last: int, jump: int) -> bool:
-    """Tell whether the indirect jump at offset ``jump`` seems to use a table, whatever that holds.
+def has_table(data: memoryview, first: int, last: int, jumps: Sequence[int]) -> bool:
+    """Tell whether one of the indirect ``jumps`` (offsets) seems to use a table, whatever that holds.
 
     ``first`` and ``last`` are the offsets of the start of a function and of the next one.
     """
     part = data[first:last]
-    return _Finder(part, 0, _x86.sweep(part, 0, array("Q", [0])), array("Q", [0])).table(jump - first) is not None
+    start = array("Q", [0])
+    finder = _Finder(part, 0, _x86.sweep(part, 0, start), start)
+    return any(finder.table(jump - first) is not None for jump in jumps)
 
 
 def resolve(

@@ -59,6 +59,13 @@ def test_from_another_section() -> None:
     assert asked(elf, {START + 0x10, START + 0x11}) == ({START + 0x10}, True)
 
 
+def test_many_indirect_jumps_without_tables() -> None:
+    """Such a stretch is swept once, however many it has."""
+    elf = file_of(bytes.fromhex("ffe0 ff6010") * 3000 + b"\xeb\xf9", [])
+    wanted = {START + 15000 - 5, START + 15000 - 4}
+    assert asked(elf, wanted) == ({START + 15000 - 5}, True)
+
+
 def test_nothing_asked() -> None:
     assert asked(file_of(b"\xeb\xfe", [0]), set()) == (set(), True)
 
