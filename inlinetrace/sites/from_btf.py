@@ -51,7 +51,7 @@ from inlinetrace.btf.kinds import (
     legal_location,
 )
 from inlinetrace.btf.reader import Btf
-from inlinetrace.errors import FormatError, NotFoundError
+from inlinetrace.errors import FormatError, MismatchError, NotFoundError
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
+_Samples = Sequence[tuple[str, Sequence[tuple[int, int, int, int]]]]
 _QUALIFIED_POINTER = re.compile(r"\* (const|volatile|restrict)\b(?: (?=\)))?")
 _PART = re.compile(r"\.(part|cold)\b")
 
@@ -171,7 +172,7 @@ class BtfSites:
     constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``section_offsets``:
     Site.address is the offset in the section, as it is for a relocatable file. ``module`` goes into every Site.
 
-    Errors: NotFoundError for an object without location info.
+    Errors: NotFoundError for an object without location info, MismatchError for one on other types than its own.
     """
 
     def __init__(
@@ -202,7 +203,9 @@ class BtfSites:
         self._functions: dict[tuple[int, int], _Function] = {}
         self._types: dict[int, TypeName] = {}
         self._locations: dict[tuple[int, int], tuple[Location | Unavailable, Doubt | None]] = {}
-        self.offset_base = offset_base or self._decide()
+        samples = [(section, found[:: max(len(found) // _SAMPLED, 1)]) for section, found in self._all_rows()]
+        self._check_base(samples)
+        self.offset_base = offset_base or self._decide(samples)
 
     def function_names(self) -> set[str]:
         """Names of all functions that have sites."""
@@ -325,15 +328,29 @@ class BtfSites:
     def _shown(self, address: int, section_offset: int | None) -> int:
         return section_offset if self._section_offsets and section_offset is not None else address
 
-    def _decide(self) -> OffsetBase:
+    def _check_base(self, samples: _Samples) -> None:
+        """Refuse types of another build as the base, in which ids lead to something, but not to what was meant."""
+        if self._rfc or self.btf.base is None:
+            return
+        for _, found in samples:
+            for function, slots, *_ in found:
+                if not isinstance(self.btf.type(function), Func) or not isinstance(self.btf.type(slots), LocProto):
+                    raise MismatchError(
+                        "a site of something that is no function: the bases are not those that it was split from",
+                        path=self.btf.path,
+                        section=self.btf.section,
+                        type_id=function,
+                    )
+
+    def _decide(self, samples: _Samples) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
         if self._rfc:
             return OffsetBase.IMAGE
         if self.surroundings is None or self._image_base is None:
             return OffsetBase.SECTION
         hits = dict.fromkeys(OffsetBase, 0)
-        for section, found in self._all_rows():
-            for _, _, offset, _ in found[:: max(len(found) // _SAMPLED, 1)]:
+        for section, found in samples:
+            for _, _, offset, _ in found:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
                     hits[base] += address is not None and self.surroundings.symbol(address) is not None
