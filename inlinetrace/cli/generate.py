@@ -309,6 +309,8 @@ def _write(task: _Task, args: argparse.Namespace, image: Image, made: Generated)
     folder = args.output or "."
     try:
         os.makedirs(folder, exist_ok=True)
+    except FileExistsError as error:
+        raise InlineTraceError("is not a directory", path=folder) from error
     except OSError as error:
         from inlinetrace.generate.output import write_error
 

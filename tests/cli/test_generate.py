@@ -85,7 +85,7 @@ def test_quiet(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--dialect", "rfc", "--order", "function", "PROGRAM"], 2, "leaves no choice"),
         (["--embed", "x", "PROGRAM", "OTHER"], 2, "--embed goes with one FILE"),
         (["PROGRAM", "PROGRAM"], 2, "two inputs are called program"),
-        (["PROGRAM", "-o", "PROGRAM"], 1, "cannot be written"),
+        (["PROGRAM", "-o", "PROGRAM"], 1, "is not a directory"),
         (["PROGRAM", "--btf-features", ""], 2, "empty list"),
         (["PROGRAM", "-B", "nowhere"], 1, "no such file"),
         (["-m", "no_such_module_here", "-B", "BASE"], 1, "no_such_module_here"),
