@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
 
 _SAMPLED = 500
-_Samples = Sequence[tuple[str, Sequence[tuple[int, int, int, int]]]]
 _QUALIFIED_POINTER = re.compile(r"\* (const|volatile|restrict)\b(?: (?=\)))?")
 _PART = re.compile(r"\.(part|cold)\b")
 
@@ -203,9 +202,9 @@ class BtfSites:
         self._functions: dict[tuple[int, int], _Function] = {}
         self._types: dict[int, TypeName] = {}
         self._locations: dict[tuple[int, int], tuple[Location | Unavailable, Doubt | None]] = {}
-        samples = [(section, found[:: max(len(found) // _SAMPLED, 1)]) for section, found in self._all_rows()]
-        self._check_base(samples)
-        self.offset_base = offset_base or self._decide(samples)
+        self._samples = [(section, found[:: max(len(found) // _SAMPLED, 1)]) for section, found in self._all_rows()]
+        self._check_base()
+        self.offset_base = offset_base or self._decide()
 
     def function_names(self) -> set[str]:
         """Names of all functions that have sites."""
@@ -328,11 +327,11 @@ class BtfSites:
     def _shown(self, address: int, section_offset: int | None) -> int:
         return section_offset if self._section_offsets and section_offset is not None else address
 
-    def _check_base(self, samples: _Samples) -> None:
+    def _check_base(self) -> None:
         """Refuse types of another build as the base, in which ids lead to something, but not to what was meant."""
         if self._rfc or self.btf.base is None:
             return
-        for _, found in samples:
+        for _, found in self._samples:
             for function, slots, *_ in found:
                 if not isinstance(self.btf.type(function), Func) or not isinstance(self.btf.type(slots), LocProto):
                     raise MismatchError(
@@ -342,19 +341,30 @@ class BtfSites:
                         type_id=function,
                     )
 
-    def _decide(self, samples: _Samples) -> OffsetBase:
+    def _decide(self) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
         if self._rfc:
             return OffsetBase.IMAGE
         if self.surroundings is None or self._image_base is None:
             return OffsetBase.SECTION
         hits = dict.fromkeys(OffsetBase, 0)
-        for section, found in samples:
+        for section, found in self._samples:
             for _, _, offset, _ in found:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
                     hits[base] += address is not None and self.surroundings.symbol(address) is not None
         return OffsetBase.IMAGE if hits[OffsetBase.IMAGE] > hits[OffsetBase.SECTION] else OffsetBase.SECTION
+
+    def sampled_places(self) -> list[tuple[str, int]]:
+        """Some hundred sites of each LOCSEC: the section and the offset in it."""
+        places = []
+        for section, found in self._samples:
+            for function, slots, offset, prototype in found:
+                row = Row(section, offset, function, slots, prototype)
+                name, inside = self._place(row, self._address(section, offset, self.offset_base))
+                if inside is not None:
+                    places.append((name, inside))
+        return places
 
     def _address(self, section: str, offset: int, base: OffsetBase) -> int | None:
         """The link-time address of a site, None where its base is not known. Offsets of the RFC may be negative."""
