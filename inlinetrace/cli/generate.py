@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import InlineTraceError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -137,12 +139,12 @@ def run(args: argparse.Namespace) -> int:
                 raise
             skipped += 1
             if not args.quiet and len(tasks) - skipped < 1:
-                print(f"inlinetrace: {error}", file=sys.stderr)
+                print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
         except InlineTraceError as error:
             if not every or error.exit_code != 1:
                 raise
             failed += 1
-            print(f"inlinetrace: {error}", file=sys.stderr)
+            print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
     # The interpreter looks for cycles once more when it ends.
     gc.freeze()
     if every:
@@ -250,7 +252,7 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
             progress.end()
     if not args.quiet:
         for line in _lines(task.name, made):
-            print(line, file=sys.stderr)
+            print(visible(line), file=sys.stderr)
     if not args.no_cache:
         _keep(host, image, made, base.paths)
 
@@ -329,6 +331,8 @@ def _embed(path: str, image: Image, made: Generated) -> None:
     elf = ElfFile.open(image.path)
     if os.path.exists(path) and os.path.samefile(path, image.path):
         raise UsageError(f"{path} is the input itself: --embed writes a copy")
+    if os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+        raise UsageError(f"{path} is a pipe: --embed does not write from front to back, and needs a file")
     mode = os.stat(image.path).st_mode & 0o777
     sections = {name: data for name, data in ((".BTF", made.base), (".BTF.inline", made.inline)) if data is not None}
     with Output(path, mode=mode) as output:

@@ -575,7 +575,7 @@ def _say_attached(args: argparse.Namespace, plan: Plan, outcome: Outcome) -> Non
 def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if args.summary:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
-            print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+            print(visible(f"{count:10} {function} {address:#x} {symbol}"), file=sys.stderr)
     if outcome.gone is not None:
         _say(outcome.gone)
     if outcome.lost:
