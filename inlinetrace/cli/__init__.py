@@ -6,6 +6,7 @@ A command module has ``HELP`` (one line), ``add_arguments(parser)`` and ``run(ar
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -19,6 +20,7 @@ from inlinetrace.errors import InlineTraceError
 
 COMMANDS = ("list", "probe", "clean", "generate", "dump", "btf")
 _WITH_PROGRAM = ("probe",)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _EPILOG = (
     "exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 130 interrupted"
@@ -91,13 +93,42 @@ def run(arguments: Sequence[str]) -> int:
         print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read the output has seen enough; the interpreter must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has seen enough.
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        _discard_output()
+        print(f"inlinetrace: the output cannot be written: {os.strerror(error.errno).lower()}", file=sys.stderr)
+        return InlineTraceError.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
 
+def _discard_output() -> None:
+    """Let what stdout still holds go nowhere: the interpreter must not complain when it flushes."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def _open_standard_streams() -> None:
+    """Open those of stdin, stdout and stderr that are closed, on nothing.
+
+    The next file that is opened would have the number of a closed one, and get what a started program writes to it;
+    without a stderr ``print`` writes to stdout.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, descriptor)
+            if null != descriptor:
+                os.close(null)
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
+
+
 def main() -> NoReturn:
     """Entry point of the console script."""
+    _open_standard_streams()
     sys.exit(run(sys.argv[1:]))

@@ -15,6 +15,7 @@ import sys
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import UsageError
 
 HELP = "single steps of making BTF: dedup"
@@ -106,7 +107,7 @@ def _dedup(args: argparse.Namespace) -> int:
     result = dedup(btf, rules=Rules(args.rules))
     _write(args.output, result.data)
     print(
-        f"inlinetrace: {args.file}: {btf.end_id - btf.start_id} types, {result.kept} stay; "
+        f"inlinetrace: {visible(args.file)}: {btf.end_id - btf.start_id} types, {result.kept} stay; "
         f"{len(btf.data)} bytes, {len(result.data)} after",
         file=sys.stderr,
     )

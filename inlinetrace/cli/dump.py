@@ -20,6 +20,7 @@ from inlinetrace.btf._text import render
 from inlinetrace.btf.kinds import Dialect, Kind
 from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
+from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import NotFoundError, UsageError
 
 HELP = "show BTF as text, JSON, C or the layout of a struct"
@@ -87,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     btf = load(args.file, args.base_btf, section=args.section, dialect=dialect)
     _check(btf, args)
     if btf.dialect is not None:
-        print(f"{args.file}: location info in dialect {btf.dialect.value}: {btf.dialect.description}", file=sys.stderr)
+        dialect_text = f"location info in dialect {btf.dialect.value}: {btf.dialect.description}"
+        print(f"{visible(args.file)}: {dialect_text}", file=sys.stderr)
     if args.layout:
         from inlinetrace.btf.layout import layout_text
 
@@ -114,7 +116,7 @@ def _check(btf: Btf, args: argparse.Namespace) -> None:
         if args.strict:
             raise fault.error(btf)
         others = f" (and {fault.count - 1} more like it)" if fault.count > 1 else ""
-        print(f"warning: {fault.error(btf)}{others}", file=sys.stderr)
+        print(f"warning: {visible(str(fault.error(btf)))}{others}", file=sys.stderr)
 
 
 def _chosen(btf: Btf, args: argparse.Namespace) -> list[int] | None:

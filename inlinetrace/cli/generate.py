@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -257,7 +258,7 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
             progress.end()
     if not args.quiet:
         for line in _lines(task.name, made):
-            print(line, file=sys.stderr)
+            print(visible(line), file=sys.stderr)
     if not args.no_cache:
         _keep(host, image, made, base.paths)
 
@@ -317,6 +318,8 @@ def _write(task: _Task, args: argparse.Namespace, image: Image, made: Generated)
     folder = args.output or "."
     try:
         os.makedirs(folder, exist_ok=True)
+    except FileExistsError as error:
+        raise InlineTraceError("is not a directory", path=folder) from error
     except OSError as error:
         from inlinetrace.generate.output import write_error
 
@@ -335,6 +338,8 @@ def _embed(path: str, image: Image, made: Generated) -> None:
     elf = ElfFile.open(image.path)
     if os.path.exists(path) and os.path.samefile(path, image.path):
         raise UsageError(f"{path} is the input itself: --embed writes a copy")
+    if os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+        raise UsageError(f"{path} is a pipe: --embed does not write from front to back, and needs a file")
     mode = os.stat(image.path).st_mode & 0o777
     sections = {name: data for name, data in ((".BTF", made.base), (".BTF.inline", made.inline)) if data is not None}
     with Output(path, mode=mode) as output:

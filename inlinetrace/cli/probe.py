@@ -29,6 +29,8 @@ from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, U
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
     from inlinetrace.probe.backend import Backend
@@ -304,9 +306,19 @@ class _output:  # noqa: N801
             raise InlineTraceError(error.strerror or str(error), path=self._path) from error
         return self._file
 
-    def __exit__(self, *problem: object) -> None:
-        if self._file is not None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if self._file is None or self._path is None:
+            return
+        from inlinetrace.generate.output import write_error
+
+        try:
             self._file.close()
+        except OSError as failure:
+            # the disk is full: closing has failed as the write before has
+            if error is None or isinstance(error, OSError):
+                raise write_error(failure, self._path) from failure
 
 
 def _trace(
@@ -563,7 +575,7 @@ def _say_attached(args: argparse.Namespace, plan: Plan, outcome: Outcome) -> Non
 def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if args.summary:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
-            print(f"{count:10} {function} {address:#x} {symbol}", file=sys.stderr)
+            print(visible(f"{count:10} {function} {address:#x} {symbol}"), file=sys.stderr)
     if outcome.gone is not None:
         _say(outcome.gone)
     if outcome.lost:

@@ -34,8 +34,8 @@ NUMBER = "k"
 COMMAND = "comm"
 _OWN_ARGUMENTS = 2
 CLANG_NOTICE = (
-    "{} sites were not compiled by gcc: their debug information does not tell when an argument was changed before the "
-    "site, so that its new value may be shown"
+    "{} sites are not known to have been compiled by gcc: what others write does not tell when an argument was changed "
+    "before the site, so that its new value may be shown"
 )
 
 

@@ -51,7 +51,7 @@ from inlinetrace.btf.kinds import (
     legal_location,
 )
 from inlinetrace.btf.reader import Btf
-from inlinetrace.errors import FormatError, NotFoundError
+from inlinetrace.errors import FormatError, MismatchError, NotFoundError
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
@@ -171,7 +171,7 @@ class BtfSites:
     constants, and offsets from the image, count from, if it is not the one of ``surroundings``. ``section_offsets``:
     Site.address is the offset in the section, as it is for a relocatable file. ``module`` goes into every Site.
 
-    Errors: NotFoundError for an object without location info.
+    Errors: NotFoundError for an object without location info, MismatchError for one on other types than its own.
     """
 
     def __init__(
@@ -202,6 +202,8 @@ class BtfSites:
         self._functions: dict[tuple[int, int], _Function] = {}
         self._types: dict[int, TypeName] = {}
         self._locations: dict[tuple[int, int], tuple[Location | Unavailable, Doubt | None]] = {}
+        self._samples = [(section, found[:: max(len(found) // _SAMPLED, 1)]) for section, found in self._all_rows()]
+        self._check_base()
         self.offset_base = offset_base or self._decide()
 
     def function_names(self) -> set[str]:
@@ -325,6 +327,20 @@ class BtfSites:
     def _shown(self, address: int, section_offset: int | None) -> int:
         return section_offset if self._section_offsets and section_offset is not None else address
 
+    def _check_base(self) -> None:
+        """Refuse types of another build as the base, in which ids lead to something, but not to what was meant."""
+        if self._rfc or self.btf.base is None:
+            return
+        for _, found in self._samples:
+            for function, slots, *_ in found:
+                if not isinstance(self.btf.type(function), Func) or not isinstance(self.btf.type(slots), LocProto):
+                    raise MismatchError(
+                        "a site of something that is no function: the bases are not those that it was split from",
+                        path=self.btf.path,
+                        section=self.btf.section,
+                        type_id=function,
+                    )
+
     def _decide(self) -> OffsetBase:
         """Section or image: the base with which more of the sites lie in functions; the section if both do as well."""
         if self._rfc:
@@ -332,12 +348,23 @@ class BtfSites:
         if self.surroundings is None or self._image_base is None:
             return OffsetBase.SECTION
         hits = dict.fromkeys(OffsetBase, 0)
-        for section, found in self._all_rows():
-            for _, _, offset, _ in found[:: max(len(found) // _SAMPLED, 1)]:
+        for section, found in self._samples:
+            for _, _, offset, _ in found:
                 for base in OffsetBase:
                     address = self._address(section, offset, base)
                     hits[base] += address is not None and self.surroundings.symbol(address) is not None
         return OffsetBase.IMAGE if hits[OffsetBase.IMAGE] > hits[OffsetBase.SECTION] else OffsetBase.SECTION
+
+    def sampled_places(self) -> list[tuple[str, int]]:
+        """Some hundred sites of each LOCSEC: the section and the offset in it."""
+        places = []
+        for section, found in self._samples:
+            for function, slots, offset, prototype in found:
+                row = Row(section, offset, function, slots, prototype)
+                name, inside = self._place(row, self._address(section, offset, self.offset_base))
+                if inside is not None:
+                    places.append((name, inside))
+        return places
 
     def _address(self, section: str, offset: int, base: OffsetBase) -> int | None:
         """The link-time address of a site, None where its base is not known. Offsets of the RFC may be negative."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from inlinetrace.btf.load import load
-from inlinetrace.errors import NotFoundError, UsageError
+from inlinetrace.errors import MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.from_btf import BtfSites, ElfSurroundings, OffsetBase
 from inlinetrace.target.listing import Listing
 from inlinetrace.target.loaded import AddressKind
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
     from inlinetrace.sites.model import Site
+
+_INSIDE_INSTRUCTIONS = 0.1
+"""The part of the sites that may lie inside of instructions before it is certain that the code is another."""
 
 
 class BtfImage:
@@ -122,7 +125,8 @@ def open_btf(
     """Open an object with location info: detached, in an ELF file (``.BTF.inline``) or below /sys/kernel/btf.
 
     ``bases`` are what it is split from, outermost first. ``program`` is the file with the sections and symbols.
-    Raises NotFoundError for BTF without location info, FormatError for BTF that cannot be read.
+    Raises NotFoundError for BTF without location info, FormatError for BTF that cannot be read, MismatchError for a
+    program or bases of another build.
     """
     section = None
     if program is not None and path == program:
@@ -143,8 +147,35 @@ def open_btf(
         section_offsets=elf.relocatable,
         module=module,
     )
+    if section is None:
+        _check_program(reader, elf)
     kind = AddressKind.SECTION_OFFSET if elf.relocatable else AddressKind.LINK_TIME
     return BtfImage(path, reader, kind, program=elf)
+
+
+def _check_program(reader: BtfSites, elf: ElfFile) -> None:
+    """Refuse a program of another build: detached BTF has no build id, but its sites are where instructions begin.
+
+    Of 1,000 sites of a kernel none lies inside an instruction of its own build, and 700 inside one of another. Where
+    instructions have one size, or are decoded slowly, that is no evidence: only x86-64 is looked at.
+    """
+    if elf.machine.name != "x86_64":
+        return
+    from inlinetrace.code.file import FileCode
+
+    codes = FileCode(elf)
+    looked_at = inside = 0
+    for name, offset in reader.sampled_places():
+        section = elf.section(name)
+        if section is None or section.nobits or not section.executable:
+            continue
+        looked_at += 1
+        inside += codes.code(section).is_boundary(section.address + offset) is False
+    if inside > looked_at * _INSIDE_INSTRUCTIONS:
+        raise MismatchError(
+            f"{inside} of {looked_at} sites are not where an instruction of {elf.path} begins: it is of another build",
+            path=reader.btf.path,
+        )
 
 
 def has_location_info(path: str) -> bool:

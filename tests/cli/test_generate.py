@@ -85,7 +85,7 @@ def test_quiet(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--dialect", "rfc", "--order", "function", "PROGRAM"], 2, "leaves no choice"),
         (["--embed", "x", "PROGRAM", "OTHER"], 2, "--embed goes with one FILE"),
         (["PROGRAM", "PROGRAM"], 2, "two inputs are called program"),
-        (["PROGRAM", "-o", "PROGRAM"], 1, "cannot be written"),
+        (["PROGRAM", "-o", "PROGRAM"], 1, "is not a directory"),
         (["PROGRAM", "--btf-features", ""], 2, "empty list"),
         (["PROGRAM", "-B", "nowhere"], 1, "no such file"),
         (["-m", "no_such_module_here", "-B", "BASE"], 1, "no_such_module_here"),
@@ -139,6 +139,29 @@ def test_the_input_is_not_overwritten(program: Path, capsys: pytest.CaptureFixtu
     assert run(["generate", str(program), "--embed", str(program)]) == 2
     assert "is the input itself" in capsys.readouterr().err
     assert program.read_bytes() == before
+
+
+def test_a_pipe_gets_no_half_of_a_program(program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor is it opened, which would wait for somebody to read it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert run(["generate", str(program), "--embed", str(pipe)]) == 2
+    assert capsys.readouterr().err == (
+        f"inlinetrace: {pipe} is a pipe: --embed does not write from front to back, and needs a file\n"
+    )
+
+
+def test_the_name_of_a_file_cannot_write_to_the_terminal(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = program.rename(tmp_path / "a\n\x1b[2Jb")
+    assert run(["generate", str(odd), "-o", str(tmp_path)]) == 0
+    types = f"{odd}.BTF"
+    assert run(["btf", "dedup", types, "-o", str(tmp_path / "out")]) == 0
+    assert run(["dump", f"{odd}.BTF.inline", "-B", types]) == 0
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert [line for line in err.splitlines() if r"a\n\x1b[2Jb" not in line] == []
 
 
 @pytest.mark.compiled

@@ -60,6 +60,19 @@ def test_a_symbol_table_gives_addresses_callers_and_copies(
     assert capsys.readouterr().out.count("\n") == 1
 
 
+def test_a_program_of_another_build_is_refused(newest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``mov $0x11223344, %eax`` over and over: at 0x40 is the last byte of one."""
+    other = tmp_path / "other"
+    symbols = [Sym("caller", 0xFFFFFFFF81000000, 0x100, ".text")]
+    code = bytes.fromhex("b844332211") * 51 + b"\xc3"
+    other.write_bytes(elf_file([Code(".text", code, address=0xFFFFFFFF81000000)], symbols=symbols))
+    assert run(["list", "add", "--btf", newest, "-k", str(other)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"1 of 1 sites are not where an instruction of {other} begins: it is of another build" in err
+    assert err.count("\n") == 1
+
+
 def test_a_split_object_needs_its_base(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base, inline = tmp_path / "vmlinux.btf", tmp_path / "vmlinux.inline"
     base.write_bytes(examples.SPLIT_MAIN)

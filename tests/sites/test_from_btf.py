@@ -6,11 +6,11 @@ import pytest
 
 from inlinetrace.btf._types import InlineSite, RfcInlineSite
 from inlinetrace.btf.builder import Builder
-from inlinetrace.btf.kinds import FRAME_BASE, INT_SIGNED, RFC_CONTINUE, RFC_DEREF, Dialect, LocFlag
+from inlinetrace.btf.kinds import FRAME_BASE, INT_SIGNED, RFC_CONTINUE, RFC_DEREF, Dialect, Kind, LocFlag
 from inlinetrace.btf.reader import Btf, chain_of
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.elf.machine import AARCH64, X86_64
-from inlinetrace.errors import FormatError, NotFoundError
+from inlinetrace.errors import FormatError, MismatchError, NotFoundError
 from inlinetrace.sites.from_btf import BtfSites, Copy, ElfSurroundings, OffsetBase, SectionAddress, section_of
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter, Site
@@ -228,6 +228,21 @@ def test_broken_references() -> None:
         sites = BtfSites(Btf(builder.to_bytes(), dialect=Dialect.NEW), X86_64)
         with pytest.raises(FormatError):
             listed(sites)
+
+
+def test_a_base_of_another_build_is_refused() -> None:
+    """Its ids lead to something, so that one function alone would look as if it had no sites, or those of another."""
+    function = Btf(examples.SPLIT_MAIN).find("add", Kind.FUNC)[0]
+    builder = Builder(Btf(examples.SPLIT_MAIN))
+    builder.add_locsec(".text", [InlineSite(function, builder.add_loc_proto([]), 0)])
+    inline = builder.to_bytes()
+    assert len(listed(BtfSites(chain_of([examples.SPLIT_MAIN, inline]), X86_64))) == 1
+    other = Builder()
+    integer = other.add_int("int", 4, INT_SIGNED)
+    for number in range(Btf(examples.SPLIT_MAIN).end_id - 2):
+        other.add_typedef(f"t{number}", integer)
+    with pytest.raises(MismatchError, match="no function: the bases are not those that it was split from"):
+        BtfSites(chain_of([other.to_bytes(), inline]), X86_64)
 
 
 def test_every_sample_can_be_listed() -> None:
