@@ -341,6 +341,9 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
             # the pairs of the very first list of .debug_loc stand at offset 0
             parameter.views = value.value | HAS_VIEWS
+            if unit.is_dwo and unit.version >= 5:
+                # gcc writes the distance from what DW_AT_loclists_base would name in a unit that is not split
+                parameter.views = (value.value + unit.loclists_base) | HAS_VIEWS
         else:
             skip_form(&r.cursor, unit, spec.form, spec.size)
     if first[0] == <uint32_t>NONE32:

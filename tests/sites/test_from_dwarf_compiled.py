@@ -137,10 +137,7 @@ def test_split_units_beside_the_program(compiler: str, version: int, tmp_path: P
     whole.mkdir()
     split.mkdir()
     flags = ["-O2", f"-gdwarf-{version}"]
-    if compiler == "gcc":
-        # gcc leaves the views out of split units of version 5
-        flags.append("-gno-variable-location-views")
-    else:
+    if compiler != "gcc":
         # clang converts with other operations in split units of version 5
         flags += ["-mllvm", "-dwarf-op-convert=Disable"]
     expected = same(build(whole, compiler, [*flags, f"-ffile-prefix-map={whole}=."]))
