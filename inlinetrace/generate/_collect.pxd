@@ -82,6 +82,18 @@ cdef struct Variable:
     uint32_t reference
     uint32_t flags
 
+cdef struct Note:
+    uint64_t key             # DW_TAG_GNU_annotation
+    uint64_t next            # key of the next one of the chain, 0 for none
+    uint32_t name
+    uint32_t value
+
+cdef struct NoteUse:
+    uint64_t first           # key of the first Note of the chain
+    uint64_t key             # of the entry that refers to it
+    uint32_t owner           # as of an Annotation
+    int32_t component
+
 cdef struct Annotation:
     uint32_t owner           # what stands above it, as in levels
     int32_t component
@@ -145,6 +157,8 @@ cdef enum:
     ERR_SUPPLEMENT = 40
     ERR_SIGNATURE = 41
     ERR_MANY = 42
+    ERR_NOTE = 43            # DW_AT_GNU_annotation leads to no annotation
+    ERR_NOTE_CYCLE = 44
 
 @cython.final
 cdef class Collector:
@@ -165,6 +179,10 @@ cdef class Collector:
     cdef uint64_t variable_count, variable_capacity
     cdef Annotation* annotations
     cdef uint64_t annotation_count, annotation_capacity
+    cdef Note* notes
+    cdef uint64_t note_count, note_capacity
+    cdef NoteUse* note_uses
+    cdef uint64_t note_use_count, note_use_capacity
     cdef uint32_t* map           # offset in the unit -> index of the record, item or function that stands there
     cdef uint64_t map_capacity
     cdef uint64_t* keys          # joint: the same for all units, an open table
@@ -243,6 +261,9 @@ cdef class Collector:
     cdef int _enter(self, Info info, uint32_t number) except -1
     cdef int _unit(self, Py_ssize_t index) noexcept nogil
     cdef int _raise(self, int error) except -1
+    cdef int _note(self, uint64_t key, int64_t* v, bint annotated) noexcept nogil
+    cdef int _use_note(self, uint64_t key, uint64_t first, uint32_t own, uint32_t owner) noexcept nogil
+    cdef void _place_annotation(self, uint32_t own, uint32_t owner, uint32_t* above, int32_t* component) noexcept nogil
     cdef int _pass_over(self, Shape* shape) noexcept nogil
     cdef int _member(self, Shape* shape, int64_t* v, Record* owner, Item* item) noexcept nogil
     cdef bint _little(self) noexcept nogil

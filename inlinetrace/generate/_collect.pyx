@@ -21,13 +21,13 @@ from inlinetrace.dwarf._units cimport Info, describe, start_of
 from inlinetrace.generate._resolve cimport finish
 from inlinetrace.generate._shapes cimport (
     LOCATION_BYTES, LOCATION_INDEX, LOCATION_KIND, LOCATION_LENGTH, LOCATION_LIST, NAME_INDEX, NAME_STR, ROLE_ADDRESS,
-    ROLE_LOCATION, ROLE_NAME, ROLE_REFERENCE, S_A, S_B, S_C, S_D, S_E, S_F, S_NAME, S_TYPE, SLOTS,
-    W_ANNOTATION, W_ARRAY, W_BASE, W_ENUM, W_ENUMERATOR, W_FUNCTION, W_MEMBER, W_OTHER, W_PARAMETER, W_RANGE,
+    ROLE_LOCATION, ROLE_NAME, ROLE_REFERENCE, S_A, S_B, S_C, S_D, S_E, S_F, S_NAME, S_TYPE, SLOTS, S_ANNOTATION,
+    W_ANNOTATION, W_ARRAY, W_BASE, W_ENUM, W_ENUMERATOR, W_FUNCTION, W_MEMBER, W_NOTE, W_OTHER, W_PARAMETER, W_RANGE,
     W_REFERENCE, W_SKIP, W_STRUCT, W_SUBROUTINE, W_VARIABLE, W_VARIADIC, W_VOID, Field, Op, Shape, compile_shapes,
     free_shapes,
 )
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_ENUM, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT, B_TYPEDEF, B_UNION, TAG, TAG_UNION, grow_array, names_free,
+    B_ARRAY, B_ENUM, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_STRUCT, B_TYPEDEF, B_UNION, TAG, TAG_UNION, grow_array, names_free,
     names_init, names_intern, push, store_free, store_init,
 )
 
@@ -97,6 +97,8 @@ cdef class Collector:
         free(self.functions)
         free(self.variables)
         free(self.annotations)
+        free(self.notes)
+        free(self.note_uses)
         free(self.map)
         free(self.keys)
         free(self.key_values)
@@ -111,6 +113,8 @@ cdef class Collector:
         self.functions = NULL
         self.variables = NULL
         self.annotations = NULL
+        self.notes = NULL
+        self.note_uses = NULL
         self.map = NULL
         self.keys = NULL
         self.key_values = NULL
@@ -118,6 +122,7 @@ cdef class Collector:
         self.record_count = self.record_capacity = self.item_count = self.item_capacity = 0
         self.function_count = self.function_capacity = self.variable_count = self.variable_capacity = 0
         self.annotation_count = self.annotation_capacity = self.map_capacity = 0
+        self.note_count = self.note_capacity = self.note_use_count = self.note_use_capacity = 0
         self.key_count = self.key_mask = self.signature_count = 0
         memset(&self.levels, 0, sizeof(self.levels))
         memset(&self.stack, 0, sizeof(self.stack))
@@ -275,6 +280,10 @@ cdef class Collector:
             text = "an index leads outside of .debug_addr or .debug_str_offsets"
         elif error == ERR_NO_TYPE:
             text = "DW_AT_type leads to an entry that is no type"
+        elif error == ERR_NOTE:
+            text = "DW_AT_GNU_annotation leads to an entry that is no annotation"
+        elif error == ERR_NOTE_CYCLE:
+            text = "annotations follow each other in a circle"
         elif error == ERR_CYCLE:
             text = "a type contains itself without a named struct or union in between"
         elif error == ERR_STRING_AT:
@@ -537,6 +546,7 @@ cdef class Collector:
         cdef uint64_t low, high, middle, address
         cdef uint8_t code
         memcpy(v, shape.implicit, SLOTS * 8)
+        v[S_ANNOTATION] = 0
         for i in range(shape.op_count):
             op = &self.shapes.ops[shape.first_op + i]
             if op.skip:
@@ -553,6 +563,8 @@ cdef class Collector:
                 if name == NAME_LIMIT:
                     return ERR_STRING_AT
                 v[op.slot] = name
+            elif op.slot == S_ANNOTATION and value.kind != V_REF and value.kind != V_ALT_REF:
+                return ERR_NOTE
             elif op.role == ROLE_REFERENCE:
                 if value.kind == V_REF:
                     if value.value > OFFSET_MASK:
@@ -651,6 +663,8 @@ cdef class Collector:
                 continue
             if <uint64_t>index < self.function_count and self.functions[index].key == self.unit_key + offset:
                 continue
+            if <uint64_t>index < self.note_count and self.notes[index].key == self.unit_key + offset:
+                continue
             error = self.walk(self.unit.offset + offset)
             if error:
                 return error
@@ -674,7 +688,7 @@ cdef class Collector:
             return ERR_FOREIGN
         if not self.joint:
             self.record_count = self.item_count = self.function_count = 0
-            self.variable_count = self.annotation_count = 0
+            self.variable_count = self.annotation_count = self.note_count = self.note_use_count = 0
             if unit.end - unit.offset > 0x7ffffff0:
                 self.error_at = self.unit_key
                 return ERR_MANY
@@ -695,7 +709,7 @@ cdef class Collector:
         cdef Function* function
         cdef Variable* variable
         cdef Annotation* annotation
-        cdef int64_t v[SLOTS]
+        cdef int64_t v[SLOTS + 1]
         cdef uint64_t code, die, at = 0, key
         cdef uint32_t owner, own, word, grand
         cdef int64_t index
@@ -929,17 +943,13 @@ cdef class Collector:
                         return ERR_MEMORY
                     annotation = &self.annotations[self.annotation_count]
                     self.annotation_count += 1
-                    annotation.owner = owner
-                    annotation.component = -1
                     annotation.name = <uint32_t>v[S_NAME]
                     annotation.value = <uint32_t>v[S_A]
-                    if owner >> OWN_SHIFT == OWN_ITEM:
-                        grand = self.levels.v[self.levels.n - 2] if self.levels.n > 1 else 0
-                        annotation.owner = grand
-                        if grand >> OWN_SHIFT == OWN_RECORD:
-                            annotation.component = <int>self.records[grand & OWN_INDEX].count - 1
-                        elif grand >> OWN_SHIFT == OWN_FUNCTION:
-                            annotation.component = <int>self.functions[grand & OWN_INDEX].count - 1
+                    grand = self.levels.v[self.levels.n - 2] if self.levels.n > 1 else 0
+                    self._place_annotation(owner, grand, &annotation.owner, &annotation.component)
+            elif kind == W_NOTE:
+                if self._note(key, v, shape.annotated):
+                    return ERR_MEMORY
             elif kind == W_SKIP:
                 at = <uint64_t>v[S_F] - self.unit_key + unit.offset
                 if at <= c.pos or at > c.end:
@@ -947,6 +957,9 @@ cdef class Collector:
                     return ERR_SIBLING
                 c.pos = at
                 continue
+            if shape.annotated and own != OWN_NONE:
+                if self._use_note(key, <uint64_t>v[S_ANNOTATION], own, owner):
+                    return ERR_MEMORY
             if self.lazily and own == OWN_NONE and self.levels.n == 0:
                 break
             if shape.children and push(&self.levels, own):
@@ -954,6 +967,52 @@ cdef class Collector:
         if c.error:
             self.error_at = (<uint64_t>self.info_number << KEY_SHIFT) + c.error_at
             return c.error
+        return 0
+
+    cdef void _place_annotation(self, uint32_t own, uint32_t owner, uint32_t* above, int32_t* component) noexcept nogil:
+        """What an annotation of ``own`` is for: members and parameters are components of their ``owner``."""
+        above[0] = own
+        component[0] = -1
+        if own >> OWN_SHIFT == OWN_ITEM:
+            above[0] = owner
+            if owner >> OWN_SHIFT == OWN_RECORD:
+                component[0] = <int32_t>self.records[owner & OWN_INDEX].count - 1
+            elif owner >> OWN_SHIFT == OWN_FUNCTION:
+                component[0] = <int32_t>self.functions[owner & OWN_INDEX].count - 1
+
+    cdef int _note(self, uint64_t key, int64_t* v, bint annotated) noexcept nogil:
+        """An annotation of gcc's, which stands beside what it annotates and says what follows it."""
+        cdef Note* note
+        if _room(<void**>&self.notes, &self.note_capacity, self.note_count, sizeof(Note)):
+            return ERR_MEMORY
+        note = &self.notes[self.note_count]
+        note.key = key
+        note.next = <uint64_t>v[S_ANNOTATION] if annotated else 0
+        note.name = <uint32_t>v[S_NAME]
+        note.value = <uint32_t>v[S_A]
+        if self.set_index(key, <uint32_t>self.note_count):
+            return ERR_MEMORY
+        self.note_count += 1
+        if self.lazily and note.next and push(&self.pending, <uint32_t>(note.next - self.unit_key)):
+            return ERR_MEMORY
+        return 0
+
+    cdef int _use_note(self, uint64_t key, uint64_t first, uint32_t own, uint32_t owner) noexcept nogil:
+        """Remember which chain of annotations an entry has; ``finish`` follows it."""
+        cdef NoteUse* use
+        if self.lazily:
+            # of parameters' types only pointers show theirs
+            if own >> OWN_SHIFT != OWN_RECORD or self.records[own & OWN_INDEX].kind != B_PTR:
+                return 0
+            if push(&self.pending, <uint32_t>(first - self.unit_key)):
+                return ERR_MEMORY
+        if _room(<void**>&self.note_uses, &self.note_use_capacity, self.note_use_count, sizeof(NoteUse)):
+            return ERR_MEMORY
+        use = &self.note_uses[self.note_use_count]
+        self.note_use_count += 1
+        use.key = key
+        use.first = first
+        self._place_annotation(own, owner, &use.owner, &use.component)
         return 0
 
     cdef int _pass_over(self, Shape* shape) noexcept nogil:

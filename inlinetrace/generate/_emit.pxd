@@ -59,6 +59,7 @@ cdef class Emitter:
     cdef Chosen* chosen
     cdef uint64_t chosen_count, chosen_capacity
     cdef uint32_t** tag_names
+    cdef uint32_t** tag_heads    # function or, behind those, variable of a collector -> 1 + its first tag
     cdef uint32_t** variable_names
     cdef uint32_t** variable_tags
     cdef list section_names      # keeps their bytes alive

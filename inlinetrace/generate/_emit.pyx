@@ -125,12 +125,15 @@ cdef class Emitter:
                 free(self.function_names[i])
         for i in range(self.graph.map_count if self.tag_names != NULL else 0):
             free(self.tag_names[i])
+        for i in range(self.graph.map_count if self.tag_heads != NULL else 0):
+            free(self.tag_heads[i])
         for i in range(self.graph.map_count if self.variable_names != NULL else 0):
             free(self.variable_names[i])
         for i in range(self.graph.map_count if self.variable_tags != NULL else 0):
             free(self.variable_tags[i])
         free(self.function_names)
         free(self.tag_names)
+        free(self.tag_heads)
         free(self.variable_names)
         free(self.variable_tags)
         free(self.symbol_addresses)
@@ -382,6 +385,7 @@ cdef class Emitter:
         cdef uint64_t i
         cdef uint32_t* list_ = <uint32_t*>calloc(c.kept_function_count + 1, 4)
         cdef uint32_t* tags = <uint32_t*>calloc(c.kept_tag_count + 1, 4)
+        cdef uint32_t* heads
         self.tag_names[number] = tags
         if tags == NULL:
             free(list_)
@@ -391,6 +395,18 @@ cdef class Emitter:
             if tags[i] == NONE:
                 free(list_)
                 return ERR_NAME
+        if c.kept_tag_count:
+            # those of one function or variable stand together
+            heads = <uint32_t*>calloc(c.kept_function_count + c.kept_variable_count + 1, 4)
+            self.tag_heads[number] = heads
+            if heads == NULL:
+                free(list_)
+                return ERR_MEMORY
+            for i in range(c.kept_tag_count, 0, -1):
+                if c.kept_tags[i - 1].function:
+                    heads[c.kept_tags[i - 1].function - 1] = <uint32_t>i
+                else:
+                    heads[c.kept_function_count + c.kept_tags[i - 1].variable - 1] = <uint32_t>i
         if list_ == NULL:
             return ERR_MEMORY
         self.function_names[number] = list_
@@ -633,11 +649,14 @@ cdef class Emitter:
         """The DECL_TAGs of a function and its parameters."""
         cdef Held* held = &self.graph.held[s.collector]
         cdef uint64_t i
-        for i in range(held.tag_count):
-            if held.tags[i].function == s.index + 1:
-                if self._decl_tag(self.tag_names[s.collector][i], self.function_ids[s.name],
-                                  <uint32_t>held.tags[i].component):
-                    return ERR_MEMORY
+        if held.tag_count == 0 or self.tag_heads[s.collector][s.index] == 0:
+            return 0
+        for i in range(self.tag_heads[s.collector][s.index] - 1, held.tag_count):
+            if held.tags[i].function != s.index + 1:
+                break
+            if self._decl_tag(self.tag_names[s.collector][i], self.function_ids[s.name],
+                              <uint32_t>held.tags[i].component):
+                return ERR_MEMORY
         return 0
 
     cdef int _write_function(self, Selected* s) noexcept nogil:
@@ -701,7 +720,8 @@ cdef class Emitter:
         cdef Collector c
         self.function_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
         self.tag_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
-        if self.function_names == NULL or self.tag_names == NULL:
+        self.tag_heads = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        if self.function_names == NULL or self.tag_names == NULL or self.tag_heads == NULL:
             raise MemoryError
         for number, c in enumerate(self.graph.collectors):
             with nogil:
@@ -725,7 +745,8 @@ cdef class Emitter:
         cdef uint64_t inconsistent = 0, ambiguous = 0, reordered = 0, unexpected = 0, invalid = 0
         self.function_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
         self.tag_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
-        if self.function_names == NULL or self.tag_names == NULL:
+        self.tag_heads = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
+        if self.function_names == NULL or self.tag_names == NULL or self.tag_heads == NULL:
             raise MemoryError
         self.variable_names = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
         self.variable_tags = <uint32_t**>calloc(self.graph.map_count + 1, sizeof(void*))
@@ -908,12 +929,11 @@ cdef class Emitter:
                     chosen.id = self.next_id
                     self.next_id += 1
                     held = &self.graph.held[chosen.collector]
-                    for k in range(held.tag_count):
-                        if held.tags[k].variable == chosen.index + 1:
-                            error = self._decl_tag(self.tag_names[chosen.collector][k], chosen.id,
-                                                   <uint32_t>held.tags[k].component)
-                            if error:
-                                break
+                    k = self.tag_heads[chosen.collector][held.function_count + chosen.index] if held.tag_count else 0
+                    while k and k <= held.tag_count and held.tags[k - 1].variable == chosen.index + 1:
+                        error = self._decl_tag(self.tag_names[chosen.collector][k - 1], chosen.id,
+                                               <uint32_t>held.tags[k - 1].component)
+                        k = 0 if error else k + 1
         self._check(error)
         i = 0
         while i < self.chosen_count:
