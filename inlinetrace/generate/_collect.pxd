@@ -2,12 +2,16 @@
 """What is known of the types of some units, for the modules that put it together."""
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport Cursor
 from inlinetrace.dwarf._forms cimport Abbreviation, Abbreviations, UnitHeader, Value
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._shapes cimport Shape, Shapes
-from inlinetrace.generate._store cimport Names, Store, Words
+from inlinetrace.generate._store cimport Names, Store, Words, push, room
+
+cdef enum:
+    KEY_SHIFT = 44
 
 cdef enum:
     # kinds of records that are no kind of BTF
@@ -223,12 +227,6 @@ cdef class Collector:
     cdef bint lazily             # entries are read one by one, as they are referred to
     cdef Words pending           # offsets in the unit that wait to be read
 
-    cdef int scan_unit(self) noexcept nogil
-    cdef int begin_unit(self) noexcept nogil
-    cdef int walk(self, uint64_t start) noexcept nogil
-    cdef int read_functions(self, const uint64_t* offsets, uint64_t count) noexcept nogil
-    cdef int decode(self, Shape* shape, int64_t* v) noexcept nogil
-    cdef int decode_slowly(self, Shape* shape, int64_t* v) noexcept nogil
     cdef uint32_t name_of(self, Value* value) noexcept nogil
     cdef uint32_t name_of_text(self, const uint8_t* text, uint64_t length) noexcept nogil
     cdef const uint8_t* text_of(self, uint32_t name, uint32_t* length, uint8_t* buffer) noexcept nogil
@@ -254,17 +252,58 @@ cdef class Collector:
         return -1
 
     cdef int64_t joint_index_of(self, uint64_t key) noexcept nogil
-    cdef int set_index(self, uint64_t key, uint32_t index) noexcept nogil
-    cdef uint32_t reference_to(self, uint64_t key) noexcept nogil
-    cdef int64_t new_record(self, uint64_t key) noexcept nogil
-    cdef Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil
+    cdef inline int set_index(self, uint64_t key, uint32_t index) noexcept nogil:
+        if self.joint:
+            return self.set_joint_index(key, index)
+        self.map[key - self.unit_key] = index
+        return 0
+
+    cdef int set_joint_index(self, uint64_t key, uint32_t index) noexcept nogil
+    cdef inline uint32_t reference_to(self, uint64_t key) noexcept nogil:
+        """How records refer to the type entry ``key``; UNRESOLVED if that cannot be."""
+        cdef int64_t index
+        if self.joint:
+            index = self.new_record(key)
+            return <uint32_t>UNRESOLVED if index < 0 else <uint32_t>index | <uint32_t>REF_RECORD
+        if self.lazily and push(&self.pending, <uint32_t>(key - self.unit_key)):
+            return <uint32_t>UNRESOLVED
+        return <uint32_t>(key - self.unit_key)
+
+    cdef inline int64_t new_record(self, uint64_t key) noexcept nogil:
+        """Index of the record of an entry, made if it is new; -1 without memory."""
+        cdef Record* r
+        cdef int64_t known
+        if self.joint:
+            known = self.index_of(key)
+            if known >= 0 and <uint64_t>known < self.record_count and self.records[known].key == key:
+                return known
+        if room(<void**>&self.records, &self.record_capacity, self.record_count, sizeof(Record)):
+            return -1
+        r = &self.records[self.record_count]
+        memset(r, 0, sizeof(Record))
+        r.key = key
+        r.word = <uint32_t>UNRESOLVED
+        if self.set_index(key, <uint32_t>self.record_count):
+            return -1
+        self.record_count += 1
+        return <int64_t>self.record_count - 1
+
+    cdef inline Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil:
+        """A new item at the end of an owner's chain; NULL without memory. Chains are of indexes + 1."""
+        cdef Item* item
+        if room(<void**>&self.items, &self.item_capacity, self.item_count, sizeof(Item)):
+            return NULL
+        item = &self.items[self.item_count]
+        memset(item, 0, sizeof(Item))
+        self.item_count += 1
+        if count[0] == 0:
+            first[0] = <uint32_t>self.item_count
+        else:
+            self.items[last[0] - 1].next = <uint32_t>self.item_count
+        last[0] = <uint32_t>self.item_count
+        count[0] += 1
+        return item
+
     cdef int _enter(self, Info info, uint32_t number) except -1
     cdef int _unit(self, Py_ssize_t index) noexcept nogil
     cdef int _raise(self, int error) except -1
-    cdef int _note(self, uint64_t key, int64_t* v, bint annotated) noexcept nogil
-    cdef int _use_note(self, uint64_t key, uint64_t first, uint32_t own, uint32_t owner) noexcept nogil
-    cdef void _place_annotation(self, uint32_t own, uint32_t owner, uint32_t* above, int32_t* component) noexcept nogil
-    cdef int _pass_over(self, Shape* shape) noexcept nogil
-    cdef int _member(self, Shape* shape, int64_t* v, Record* owner, Item* item) noexcept nogil
-    cdef bint _little(self) noexcept nogil
-    cdef int _compound(self, Shape* shape, int64_t* v, uint64_t key, uint32_t* own) noexcept nogil
