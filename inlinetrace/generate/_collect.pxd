@@ -2,12 +2,16 @@
 """What is known of the types of some units, for the modules that put it together."""
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport Cursor
 from inlinetrace.dwarf._forms cimport Abbreviation, Abbreviations, UnitHeader, Value
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._shapes cimport Shape, Shapes
-from inlinetrace.generate._store cimport Names, Store, Words
+from inlinetrace.generate._store cimport Names, Store, Words, push, room
+
+cdef enum:
+    KEY_SHIFT = 44
 
 cdef enum:
     # kinds of records that are no kind of BTF
@@ -82,6 +86,18 @@ cdef struct Variable:
     uint32_t reference
     uint32_t flags
 
+cdef struct Note:
+    uint64_t key             # DW_TAG_GNU_annotation
+    uint64_t next            # key of the next one of the chain, 0 for none
+    uint32_t name
+    uint32_t value
+
+cdef struct NoteUse:
+    uint64_t first           # key of the first Note of the chain
+    uint64_t key             # of the entry that refers to it
+    uint32_t owner           # as of an Annotation
+    int32_t component
+
 cdef struct Annotation:
     uint32_t owner           # what stands above it, as in levels
     int32_t component
@@ -145,6 +161,8 @@ cdef enum:
     ERR_SUPPLEMENT = 40
     ERR_SIGNATURE = 41
     ERR_MANY = 42
+    ERR_NOTE = 43            # DW_AT_GNU_annotation leads to no annotation
+    ERR_NOTE_CYCLE = 44
 
 @cython.final
 cdef class Collector:
@@ -165,6 +183,10 @@ cdef class Collector:
     cdef uint64_t variable_count, variable_capacity
     cdef Annotation* annotations
     cdef uint64_t annotation_count, annotation_capacity
+    cdef Note* notes
+    cdef uint64_t note_count, note_capacity
+    cdef NoteUse* note_uses
+    cdef uint64_t note_use_count, note_use_capacity
     cdef uint32_t* map           # offset in the unit -> index of the record, item or function that stands there
     cdef uint64_t map_capacity
     cdef uint64_t* keys          # joint: the same for all units, an open table
@@ -205,12 +227,6 @@ cdef class Collector:
     cdef bint lazily             # entries are read one by one, as they are referred to
     cdef Words pending           # offsets in the unit that wait to be read
 
-    cdef int scan_unit(self) noexcept nogil
-    cdef int begin_unit(self) noexcept nogil
-    cdef int walk(self, uint64_t start) noexcept nogil
-    cdef int read_functions(self, const uint64_t* offsets, uint64_t count) noexcept nogil
-    cdef int decode(self, Shape* shape, int64_t* v) noexcept nogil
-    cdef int decode_slowly(self, Shape* shape, int64_t* v) noexcept nogil
     cdef uint32_t name_of(self, Value* value) noexcept nogil
     cdef uint32_t name_of_text(self, const uint8_t* text, uint64_t length) noexcept nogil
     cdef const uint8_t* text_of(self, uint32_t name, uint32_t* length, uint8_t* buffer) noexcept nogil
@@ -236,14 +252,58 @@ cdef class Collector:
         return -1
 
     cdef int64_t joint_index_of(self, uint64_t key) noexcept nogil
-    cdef int set_index(self, uint64_t key, uint32_t index) noexcept nogil
-    cdef uint32_t reference_to(self, uint64_t key) noexcept nogil
-    cdef int64_t new_record(self, uint64_t key) noexcept nogil
-    cdef Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil
+    cdef inline int set_index(self, uint64_t key, uint32_t index) noexcept nogil:
+        if self.joint:
+            return self.set_joint_index(key, index)
+        self.map[key - self.unit_key] = index
+        return 0
+
+    cdef int set_joint_index(self, uint64_t key, uint32_t index) noexcept nogil
+    cdef inline uint32_t reference_to(self, uint64_t key) noexcept nogil:
+        """How records refer to the type entry ``key``; UNRESOLVED if that cannot be."""
+        cdef int64_t index
+        if self.joint:
+            index = self.new_record(key)
+            return <uint32_t>UNRESOLVED if index < 0 else <uint32_t>index | <uint32_t>REF_RECORD
+        if self.lazily and push(&self.pending, <uint32_t>(key - self.unit_key)):
+            return <uint32_t>UNRESOLVED
+        return <uint32_t>(key - self.unit_key)
+
+    cdef inline int64_t new_record(self, uint64_t key) noexcept nogil:
+        """Index of the record of an entry, made if it is new; -1 without memory."""
+        cdef Record* r
+        cdef int64_t known
+        if self.joint:
+            known = self.index_of(key)
+            if known >= 0 and <uint64_t>known < self.record_count and self.records[known].key == key:
+                return known
+        if room(<void**>&self.records, &self.record_capacity, self.record_count, sizeof(Record)):
+            return -1
+        r = &self.records[self.record_count]
+        memset(r, 0, sizeof(Record))
+        r.key = key
+        r.word = <uint32_t>UNRESOLVED
+        if self.set_index(key, <uint32_t>self.record_count):
+            return -1
+        self.record_count += 1
+        return <int64_t>self.record_count - 1
+
+    cdef inline Item* new_item(self, uint32_t* first, uint32_t* last, uint32_t* count) noexcept nogil:
+        """A new item at the end of an owner's chain; NULL without memory. Chains are of indexes + 1."""
+        cdef Item* item
+        if room(<void**>&self.items, &self.item_capacity, self.item_count, sizeof(Item)):
+            return NULL
+        item = &self.items[self.item_count]
+        memset(item, 0, sizeof(Item))
+        self.item_count += 1
+        if count[0] == 0:
+            first[0] = <uint32_t>self.item_count
+        else:
+            self.items[last[0] - 1].next = <uint32_t>self.item_count
+        last[0] = <uint32_t>self.item_count
+        count[0] += 1
+        return item
+
     cdef int _enter(self, Info info, uint32_t number) except -1
     cdef int _unit(self, Py_ssize_t index) noexcept nogil
     cdef int _raise(self, int error) except -1
-    cdef int _pass_over(self, Shape* shape) noexcept nogil
-    cdef int _member(self, Shape* shape, int64_t* v, Record* owner, Item* item) noexcept nogil
-    cdef bint _little(self) noexcept nogil
-    cdef int _compound(self, Shape* shape, int64_t* v, uint64_t key, uint32_t* own) noexcept nogil

@@ -1,9 +1,17 @@
 # cython: language_level=3
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from inlinetrace.generate._collect cimport Collector, KeptFunction, KeptVariable
-from inlinetrace.generate._graph cimport Graph, Held, Selected, UnitPlace
+from inlinetrace.generate._graph cimport Graph, Selected
 from inlinetrace.generate._store cimport Words
+
+cdef enum:
+    NONE = 0xffffffffU
+    ERR_MEMORY = -1
+    ERR_NAME = 1
+    HAS_SYMBOL = 1
+    HAS_SUFFIXED = 2     # foo.isra.0, foo.constprop.0
+    AMBIGUOUS = 4        # several addresses
+    F_INCONSISTENT = 0x10000
 
 cdef struct Bytes:
     uint8_t* v
@@ -59,6 +67,7 @@ cdef class Emitter:
     cdef Chosen* chosen
     cdef uint64_t chosen_count, chosen_capacity
     cdef uint32_t** tag_names
+    cdef uint32_t** tag_heads    # function or, behind those, variable of a collector -> 1 + its first tag
     cdef uint32_t** variable_names
     cdef uint32_t** variable_tags
     cdef list section_names      # keeps their bytes alive
@@ -73,24 +82,5 @@ cdef class Emitter:
     cdef uint32_t _string(self, uint32_t name) noexcept nogil
     cdef int _record(self, uint32_t name, uint32_t info, uint32_t third) noexcept nogil
     cdef int _check(self, int error) except -1
-    cdef int _chain_base_functions(self) noexcept nogil
-    cdef uint32_t _base_function(self, uint32_t name, uint32_t cell) noexcept nogil
-    cdef uint32_t _prototype_id(self, uint32_t cell) noexcept nogil
-    cdef uint32_t prototype_of(self, UnitPlace* place, uint64_t k) noexcept nogil
-    cdef int _read_symbols(self, const uint8_t* table, uint64_t size, const uint8_t* strings, uint64_t string_size,
-                           bint wide, bint swap) noexcept nogil
-    cdef int _select(self, bint optimized, bint consistent) noexcept nogil
-    cdef int _candidate(self, uint64_t place_number, uint64_t k) noexcept nogil
-    cdef bint _match(self, uint32_t one, uint32_t other, int depth) noexcept nogil
     cdef uint32_t _target(self, uint32_t cell, uint32_t number) noexcept nogil
-    cdef int _write_function(self, Selected* s) noexcept nogil
-    cdef int _function_tags(self, Selected* s) noexcept nogil
     cdef int _decl_tag(self, uint32_t name, uint32_t target, uint32_t component) noexcept nogil
-    cdef int _variables(self, const uint64_t* sections, uint64_t count) noexcept nogil
-    cdef bint _has_data_symbol(self, uint64_t address, uint32_t name) noexcept nogil
-    cdef KeptFunction* _kept(self, uint64_t key, UnitPlace** place, uint64_t* index) noexcept nogil
-    cdef int _inline(self, const uint64_t* origins, uint64_t count, uint32_t* out, uint32_t* map_keys,
-                     uint32_t* map_values, uint64_t mask) noexcept nogil
-    cdef int _names_of_variables(self, Collector c, uint32_t number) noexcept nogil
-    cdef void _note_symbol(self, uint32_t name, uint64_t address, uint8_t how) noexcept nogil
-    cdef int _names_of_functions(self, Collector c, uint32_t number) noexcept nogil

@@ -3,20 +3,19 @@
 
 A cycle of C types goes through a named struct or union, so what is left has none, and equal types become equal nodes.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memset
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
 
-from inlinetrace.dwarf._cursor cimport inlinetrace_likely
+from inlinetrace.generate._annotations cimport add_declaration_tags, add_type_tags, follow_notes
 from inlinetrace.generate._collect cimport (
-    ERR_CYCLE, ERR_MANY, ERR_MEMORY, ERR_NO_TYPE, ERR_STRING_AT, ERR_TOO_LARGE, F_ABSTRACT, F_BITS_UNPLACED, F_CODE,
-    F_DECLARATION, F_EXTERNAL, F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_UNEXPECTED, F_VARIADIC, NAME_NUMBER, NAME_PACKED, OWN_FUNCTION,
-    OWN_INDEX, OWN_RECORD, OWN_SHIFT, OWN_VARIABLE, R_PASS, R_UNDEFINED, R_VOID, REF_RECORD, UNRESOLVED, Annotation,
-    Collector, Function, Item, KeptFunction, KeptTag, KeptVariable, Record, UnitSlice, Variable,
+    ERR_CYCLE, ERR_MEMORY, ERR_NO_TYPE, ERR_TOO_LARGE, F_BITS_UNPLACED, F_CODE, F_DECLARATION, F_EXTERNAL,
+    F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_UNEXPECTED, F_VARIADIC, R_PASS, R_UNDEFINED, R_VOID, UNRESOLVED,
+    Collector, Function, Item, KeptFunction, KeptVariable, Record, UnitSlice, Variable,
 )
 from inlinetrace.generate._places cimport register_at_entry
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_CONST, B_DECL_TAG, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT, B_STRUCT,
-    B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, MAX_VLEN, grow_array, push, reserve, store_intern,
+    B_ARRAY, B_CONST, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT, B_STRUCT, B_TYPEDEF,
+    B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, MAX_VLEN, grow_array, push, reserve, store_intern,
 )
 
 cdef enum:
@@ -340,98 +339,7 @@ cdef int _resolve(Collector c, uint32_t index) noexcept nogil:
     return result if result != WAITS else ERR_CYCLE
 
 
-cdef bint _is_text(Collector c, uint32_t name, const char* text, uint32_t length) noexcept nogil:
-    cdef uint8_t buffer[4]
-    cdef uint32_t have
-    cdef const uint8_t* at = c.text_of(name, &have, buffer)
-    return at != NULL and have == length and memcmp(at, text, length) == 0
-
-
-cdef int _add_type_tags(Collector c) noexcept nogil:
-    """Put a TYPE_TAG between a pointer and what it points to, for each btf_type_tag annotation; the last is outermost."""
-    cdef uint64_t i
-    cdef Annotation* a
-    cdef Record* r
-    cdef uint32_t pointer
-    if not c.type_tags:
-        return 0
-    for i in range(c.annotation_count):
-        a = &c.annotations[i]
-        if a.owner >> OWN_SHIFT != OWN_RECORD or a.component != -1:
-            continue
-        pointer = a.owner & OWN_INDEX
-        if c.records[pointer].kind != B_PTR or not _is_text(c, a.name, b"btf_type_tag", 12):
-            continue
-        if c.record_count >= c.record_capacity:
-            if c.record_count >= OWN_INDEX or grow_array(<void**>&c.records, &c.record_capacity, c.record_count + 1, sizeof(Record)):
-                return ERR_MEMORY
-        r = &c.records[c.record_count]
-        memset(r, 0, sizeof(Record))
-        r.key = c.records[pointer].key
-        r.word = <uint32_t>UNRESOLVED
-        r.kind = B_TYPE_TAG
-        r.name = a.value
-        r.reference = c.records[pointer].reference
-        c.records[pointer].reference = <uint32_t>REF_RECORD | <uint32_t>c.record_count
-        c.record_count += 1
-    return 0
-
-
-cdef int _add_declaration_tags(Collector c, uint64_t first_function, uint64_t first_variable) noexcept nogil:
-    """DECL_TAG nodes for structs, unions and typedefs; those of functions and variables wait until they have ids."""
-    cdef uint64_t i, k
-    cdef Annotation* a
-    cdef Record* r
-    cdef KeptTag* tag
-    cdef uint32_t node, own
-    cdef uint64_t key
-    if not c.decl_tags:
-        return 0
-    for i in range(c.annotation_count):
-        a = &c.annotations[i]
-        if not _is_text(c, a.name, b"btf_decl_tag", 12):
-            continue
-        own = a.owner >> OWN_SHIFT
-        if own == OWN_RECORD:
-            r = &c.records[a.owner & OWN_INDEX]
-            if r.kind != B_STRUCT and r.kind != B_UNION and r.kind != B_TYPEDEF:
-                continue
-            if r.flags & F_DECLARATION:
-                continue
-            if reserve(&c.scratch, 8):
-                return ERR_MEMORY
-            c.scratch.v[0] = B_DECL_TAG
-            c.scratch.v[1] = a.value
-            c.scratch.v[2] = r.word
-            c.scratch.v[3] = <uint32_t>a.component
-            node = store_intern(&c.store, c.scratch.v, 4)
-            if node == 0 or push(&c.nodes, node):
-                return ERR_MEMORY
-        elif own == OWN_FUNCTION or own == OWN_VARIABLE:
-            if c.kept_tag_count >= c.kept_tag_capacity:
-                if grow_array(<void**>&c.kept_tags, &c.kept_tag_capacity, c.kept_tag_count + 1, sizeof(KeptTag)):
-                    return ERR_MEMORY
-            tag = &c.kept_tags[c.kept_tag_count]
-            memset(tag, 0, sizeof(KeptTag))
-            tag.name = a.value
-            tag.component = a.component
-            if own == OWN_FUNCTION:
-                key = c.functions[a.owner & OWN_INDEX].key
-                for k in range(first_function, c.kept_function_count):
-                    if c.kept_functions[k].key == key:
-                        tag.function = <uint32_t>k + 1
-                        break
-            else:
-                for k in range(first_variable, c.kept_variable_count):
-                    if c.kept_variables[k].key == c.variables[a.owner & OWN_INDEX].key:
-                        tag.variable = <uint32_t>k + 1
-                        break
-            if tag.function or tag.variable:
-                c.kept_tag_count += 1
-    return 0
-
-
-cdef Function* _function_at(Collector c, uint64_t key) noexcept nogil:
+cdef Function* function_at(Collector c, uint64_t key) noexcept nogil:
     cdef int64_t index = c.index_of(key)
     if index >= 0 and <uint64_t>index < c.function_count and c.functions[index].key == key:
         return &c.functions[index]
@@ -540,7 +448,7 @@ cdef int _keep_functions(Collector c) noexcept nogil:
         for steps in range(4):
             if named.origin == 0:
                 break
-            named = _function_at(c, named.origin)
+            named = function_at(c, named.origin)
             if named == NULL:
                 break
             flags |= named.flags & (F_EXTERNAL | F_VARIADIC)
@@ -686,8 +594,12 @@ cdef int finish(Collector c) noexcept nogil:
     c.stack.n = 0
     c.store.last = 0
     known = c.record_count
+    if c.note_use_count:
+        error = follow_notes(c)
+        if error:
+            return error
     if c.annotation_count:
-        error = _add_type_tags(c)
+        error = add_type_tags(c)
         if error:
             return error
     for i in range(known):
@@ -702,7 +614,7 @@ cdef int finish(Collector c) noexcept nogil:
     if error:
         return error
     if c.annotation_count:
-        error = _add_declaration_tags(c, first_function, first_variable)
+        error = add_declaration_tags(c, first_function, first_variable)
         if error:
             return error
     if c.slice_count >= c.slice_capacity:

@@ -23,6 +23,7 @@ cdef enum:
     W_SKIP = 14          # nothing below it is wanted, and it says where it ends
     W_ANNOTATION = 15
     W_VOID = 16
+    W_NOTE = 17          # an annotation that others refer to
 
 cdef enum:
     # places of the values; what A to F are depends on the entry
@@ -35,6 +36,7 @@ cdef enum:
     S_E = 6
     S_F = 7
     SLOTS = 8
+    S_ANNOTATION = 8     # behind the others, if the shape is annotated
 
 cdef enum:
     # how a value becomes a number
@@ -78,6 +80,7 @@ cdef struct Shape:
     uint8_t name_first       # a DW_FORM_string stands before the rest
     uint8_t field_count
     uint8_t present          # a bit for each slot
+    uint8_t annotated        # has DW_AT_GNU_annotation
     int32_t fixed            # bytes of the attributes, without a leading string
     uint32_t first_op
     uint32_t op_count

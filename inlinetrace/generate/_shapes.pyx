@@ -73,8 +73,10 @@ cdef inline uint8_t _what(uint32_t tag, uint8_t* kind) noexcept nogil:
     if tag == 0x3b:
         kind[0] = KIND_VOID
         return W_VOID
-    if tag == 0x6000 or tag == 0x6001:
+    if tag == 0x6000:
         return W_ANNOTATION
+    if tag == 0x6001:
+        return W_NOTE
     return W_OTHER
 
 
@@ -91,6 +93,10 @@ cdef inline int _slot(int what, uint32_t attribute, uint8_t* role) noexcept nogi
     if attribute == 0x49:
         role[0] = ROLE_REFERENCE
         return S_TYPE
+    if attribute == 0x2139 and (what == W_MEMBER or what == W_STRUCT or what == W_REFERENCE or what == W_PARAMETER
+                                or what == W_FUNCTION or what == W_VARIABLE or what == W_NOTE):
+        role[0] = ROLE_REFERENCE
+        return S_ANNOTATION
     if what == W_MEMBER:
         if attribute == 0x38:
             return S_A
@@ -160,7 +166,7 @@ cdef inline int _slot(int what, uint32_t attribute, uint8_t* role) noexcept nogi
             return S_D
         if attribute == 0x34:
             return S_E
-    elif what == W_ANNOTATION:
+    elif what == W_ANNOTATION or what == W_NOTE:
         if attribute == 0x1c:
             role[0] = ROLE_NAME
             return S_A
@@ -200,19 +206,22 @@ cdef int compile_shapes(Shapes* shapes, Abbreviations* table, UnitHeader* unit, 
             shape.what = W_OTHER
         if shape.what == W_RANGE:
             shape.implicit[S_A] = -1
-        shape.simple = not swap
+        shape.simple = not swap and shape.what != W_NOTE
         shape.first_op = <uint32_t>shapes.op_count
         offset = 0
         last = NULL
         for j in range(entry.first, entry.first + entry.count):
             spec = &table.specs[j]
             slot = _slot(shape.what, spec.attribute, &role)
-            if slot >= 0 and (shape.present >> slot) & 1:
+            if slot >= 0 and (shape.annotated if slot == S_ANNOTATION else (shape.present >> slot) & 1):
                 slot = -1                     # an attribute that stands twice counts once
             if shape.what == W_VARIABLE and slot == S_A and spec.form != 0x18 and spec.form != 0x0a and spec.form != 0x09:
                 slot = -1                     # a location list: no variable with one address
             if slot >= 0:
-                shape.present |= <uint8_t>(1 << slot)
+                if slot == S_ANNOTATION:
+                    shape.annotated = True
+                else:
+                    shape.present |= <uint8_t>(1 << slot)
                 if role == ROLE_REFERENCE and _other_unit(spec.form):
                     shapes.foreign = True
             if slot < 0 and spec.size >= 0:
@@ -234,7 +243,7 @@ cdef int compile_shapes(Shapes* shapes, Abbreviations* table, UnitHeader* unit, 
             op.role = role
             op.implicit = spec.implicit
             last = op
-            if slot < 0:
+            if slot < 0 or slot == S_ANNOTATION:
                 shape.simple = False
                 continue
             if spec.form == 0x08 and slot == S_NAME and offset == 0 and shape.field_count == 0 and not shape.name_first:

@@ -8,6 +8,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from inlinetrace.dwarf._cursor cimport inlinetrace_likely
+
 cdef enum:
     B_INT = 1
     B_PTR = 2
@@ -121,6 +123,14 @@ cdef uint32_t names_intern(Names* n, const uint8_t* text, uint32_t length) noexc
 cdef uint32_t names_find(Names* n, const uint8_t* text, uint32_t length) noexcept nogil
 
 cdef int grow_array(void** array, uint64_t* capacity, uint64_t wanted, size_t item) noexcept nogil
+
+cdef inline int room(void** array, uint64_t* capacity, uint64_t count, size_t item) noexcept nogil:
+    """Make room for one more item at the end of an array; -1 without memory."""
+    if inlinetrace_likely(count < capacity[0]):
+        return 0
+    if count >= 0x0ffffff0:
+        return -1
+    return grow_array(array, capacity, count + 1, item)
 
 cdef struct Words:
     uint32_t* v

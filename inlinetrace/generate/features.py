@@ -27,9 +27,9 @@ class Features:
     floats: bool = True
     """FLOAT (``float``); without it they are integers of the same size and name."""
     decl_tag: bool = True
-    """DECL_TAG for ``btf_decl_tag`` annotations."""
+    """DECL_TAG for ``btf_decl_tag`` annotations (DW_TAG_LLVM_annotation, DW_TAG_GNU_annotation)."""
     type_tag: bool = True
-    """TYPE_TAG for ``btf_type_tag`` annotations."""
+    """TYPE_TAG for ``btf_type_tag`` annotations of pointers."""
     enum64: bool = True
     """ENUM64 for enums of more than four bytes; without it their values are cut."""
     optimized_func: bool = True

@@ -96,7 +96,11 @@ def sample() -> bytes:
         die("enumeration_type", die("enumerator", name="A", const_value=1), name="e", byte_size=4),
         die("array_type", die("subrange_type", upper_bound=3), type="char"),
         die("subroutine_type", die("formal_parameter", type="p"), die("unspecified_parameters"), type="int"),
-        die("subprogram", die("formal_parameter", name="a", type="p", label="a"), name="f", inline=1, label="f"),
+        die(0x6001, name="btf_decl_tag", const_value="first", label="note", more={0x2139: Form("ref4", "notes")}),
+        die(0x6001, name="btf_type_tag", const_value="second", label="notes"),
+        die("pointer_type", type="int", more={0x2139: Form("ref4", "note")}),
+        die("subprogram", die("formal_parameter", name="a", type="p", label="a", more={0x2139: Form("ref4", "note")}),
+            name="f", inline=1, label="f", more={0x2139: Form("ref4", "note")}),
         die("subprogram", die("formal_parameter", abstract_origin="a"), abstract_origin="f", low_pc=Address(0x1000)),
     ]  # fmt: skip
     other = die("structure_type", die("member", name="x", type="i2"), name="node", byte_size=4)

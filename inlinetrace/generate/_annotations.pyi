@@ -1,0 +1,1 @@
+"""Annotations: used by the compiled modules only."""

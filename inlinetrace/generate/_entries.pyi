@@ -1,0 +1,1 @@
+"""The values of one entry: used by the compiled modules only."""

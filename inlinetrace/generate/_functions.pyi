@@ -1,0 +1,1 @@
+"""Which functions get a FUNC: used by the compiled modules only."""

@@ -1,0 +1,1 @@
+"""Which variables get a VAR: used by the compiled modules only."""
