@@ -202,7 +202,7 @@ class BtfSites:
         self._functions: dict[tuple[int, int], _Function] = {}
         self._types: dict[int, TypeName] = {}
         self._locations: dict[tuple[int, int], tuple[Location | Unavailable, Doubt | None]] = {}
-        self._samples = [(section, found[:: max(len(found) // _SAMPLED, 1)]) for section, found in self._all_rows()]
+        self._samples = [(name, btf.index.sites(type_id, None, None, _SAMPLED)) for type_id, name in self._locsecs]
         self._check_base()
         self.offset_base = offset_base or self._decide()
 

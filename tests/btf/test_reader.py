@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from inlinetrace.btf._text import render
-from inlinetrace.btf._types import Enum, Enum64, FuncProto, Int, Member, Ptr, RfcLocParam, Struct, Unknown
+from inlinetrace.btf._types import Enum, Enum64, FuncProto, InlineSite, Int, Member, Ptr, RfcLocParam, Struct, Unknown
 from inlinetrace.btf.builder import Builder
 from inlinetrace.btf.encode import reencode
 from inlinetrace.btf.kinds import Dialect, Kind
@@ -230,3 +230,14 @@ def test_an_object_in_a_cycle_gives_its_buffer_back() -> None:
     del index, cycle
     gc.collect()
     view.release()
+
+
+def test_sites_are_thinned_out_evenly() -> None:
+    builder = Builder()
+    function = builder.add_func("f", builder.add_func_proto(0, []))
+    slots = builder.add_loc_proto([])
+    section = builder.add_locsec(".text", [InlineSite(function, slots, offset) for offset in range(10)])
+    index = Btf(builder.to_bytes()).index
+    assert [offset for _, _, offset, _ in index.sites(section, None, None, 3)] == [0, 3, 6, 9]
+    assert [offset for _, _, offset, _ in index.sites(section, None, None, 10)] == list(range(10))
+    assert len(index.sites(section, None, None)) == 10
