@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from inlinetrace.cli.terminal import visible
+from inlinetrace.cli.terminal import say
 from inlinetrace.errors import InlineTraceError
 
 COMMANDS = ("list", "probe", "clean", "generate", "dump", "btf")
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(result)
     except InlineTraceError as error:
-        print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
+        say(str(error))
         return error.exit_code
     except BrokenPipeError:
         # Whoever read the output has seen enough.
@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         if error.errno not in _DISK_FULL:
             raise
         _discard_output()
-        print(f"inlinetrace: the output cannot be written: {os.strerror(error.errno).lower()}", file=sys.stderr)
+        say(f"the output cannot be written: {os.strerror(error.errno).lower()}")
         return InlineTraceError.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
-from inlinetrace.cli.terminal import visible
+from inlinetrace.cli.terminal import say
 from inlinetrace.errors import UsageError
 
 HELP = "single steps of making BTF: dedup"
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "dedup",
         help="every type once, as libbpf's btf__dedup",
         description=_DEDUP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=parser.formatter_class,
     )
     _add_input(dedup)
     dedup.add_argument(
@@ -78,21 +77,6 @@ def _input(args: argparse.Namespace) -> Btf:
     return btf
 
 
-def _write(path: str, data: bytes) -> None:
-    """Write a file that appears whole or not at all; links and what is no regular file stay what they are."""
-    from inlinetrace.generate.output import Output, write_error
-
-    try:
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            with open(path, "wb") as file:
-                file.write(data)
-            return
-    except OSError as error:
-        raise write_error(error, path) from error
-    with Output(os.path.realpath(path)) as output:
-        output.write(data)
-
-
 def _is_same_file(first: str, second: str) -> bool:
     try:
         return os.path.samefile(first, second)
@@ -102,13 +86,13 @@ def _is_same_file(first: str, second: str) -> bool:
 
 def _dedup(args: argparse.Namespace) -> int:
     from inlinetrace.btf.dedup import Rules, dedup
+    from inlinetrace.generate.output import write_together
 
     btf = _input(args)
     result = dedup(btf, rules=Rules(args.rules))
-    _write(args.output, result.data)
-    print(
-        f"inlinetrace: {visible(args.file)}: {btf.end_id - btf.start_id} types, {result.kept} stay; "
-        f"{len(btf.data)} bytes, {len(result.data)} after",
-        file=sys.stderr,
+    write_together({args.output: result.data})
+    say(
+        f"{args.file}: {btf.end_id - btf.start_id} types, {result.kept} stay; "
+        f"{len(btf.data)} bytes, {len(result.data)} after"
     )
     return 0

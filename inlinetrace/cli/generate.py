@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace.cli.terminal import visible
+from inlinetrace.cli.terminal import say, visible
 from inlinetrace.errors import InlineTraceError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 failed += 1
                 code = code or error.exit_code
-            print(f"inlinetrace: {visible(str(error))}", file=sys.stderr)
+            say(str(error))
         if len(tasks) > 1:
             gc.collect()
     # The interpreter looks for cycles once more when it ends.

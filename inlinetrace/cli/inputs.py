@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from inlinetrace.cli.terminal import visible
+from inlinetrace.cli.terminal import say
 from inlinetrace.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def open_listing(args: argparse.Namespace, host: Host | None = None) -> Image | 
             if image is None:
                 raise
     for warning in image.warnings():
-        print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
+        say(warning)
     return image
 
 
@@ -150,7 +150,7 @@ def _open_running_btf(args: argparse.Namespace, host: Host | None) -> BtfImage |
     except NotFoundError as error:
         if args.source == "btf":
             raise
-        print(f"inlinetrace: {visible(str(error))}; looking for DWARF", file=sys.stderr)
+        say(f"{error}; looking for DWARF")
         return None
 
 
@@ -223,12 +223,12 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
         for attempt in image.tried:
             report(attempt)
     for warning in image.warnings():
-        print(f"inlinetrace: {visible(warning)}", file=sys.stderr)
+        say(warning)
     return image
 
 
 def _show(attempt: Attempt) -> None:
-    print(f"inlinetrace: {visible(attempt.path)}: {attempt.outcome}", file=sys.stderr)
+    say(f"{attempt.path}: {attempt.outcome}")
 
 
 class Progress:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
-from inlinetrace.cli.terminal import visible
+from inlinetrace.cli.terminal import say, visible
 from inlinetrace.elf.constants import ET_EXEC
 from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
 from inlinetrace.sites.reasons import Mark
@@ -388,7 +388,7 @@ def _trace(
             for line in tally.json() if args.json else tally.text():
                 _write(file, line if args.json else visible(line))
     if program is not None and child is None and not _is_still(plan.target, program):
-        _say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
+        say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
 
 
@@ -529,7 +529,7 @@ def _require_loaded(host: Host, image: Image, *, from_file: bool) -> None:
         known = len(image.notices)
         resolve_running(image, host)
         for notice in image.notices[known:]:
-            _say(notice)
+            say(notice)
 
 
 def module_watch(host: Host, module: str) -> Callable[[], str | None]:
@@ -547,29 +547,25 @@ def module_watch(host: Host, module: str) -> Callable[[], str | None]:
     return watch
 
 
-def _say(text: str) -> None:
-    print(f"inlinetrace: {visible(text)}", file=sys.stderr)
-
-
 def _say_refused(refused: list[Refused], total: int) -> None:
     if not refused:
         return
-    _say(f"{total - len(refused)} of {total} sites can be attached")
+    say(f"{total - len(refused)} of {total} sites can be attached")
     for item in refused[:_REASONS_SHOWN]:
         detail = f": {item.detail}" if item.detail else ""
-        _say(f"not {item.site.function} at {item.site.address:#x}: {item.refusal.value}{detail}")
+        say(f"not {item.site.function} at {item.site.address:#x}: {item.refusal.value}{detail}")
     if len(refused) > _REASONS_SHOWN:
-        _say(f"and {len(refused) - _REASONS_SHOWN} more (--dry-run names all)")
+        say(f"and {len(refused) - _REASONS_SHOWN} more (--dry-run names all)")
 
 
 def _say_attached(args: argparse.Namespace, plan: Plan, outcome: Outcome) -> None:
     total = plan.sites + len(plan.refused)
     _say_refused(outcome.refused, total)
     for notice in plan.notices:
-        _say(notice)
+        say(notice)
     if args.verbose or sys.stderr.isatty():
         attached = total - len(outcome.refused)
-        _say(f"{attached} of {total} sites attached in {outcome.attach_seconds:.3f} s")
+        say(f"{attached} of {total} sites attached in {outcome.attach_seconds:.3f} s")
 
 
 def _end(args: argparse.Namespace, outcome: Outcome) -> int:
@@ -577,13 +573,13 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
         for (function, symbol, address), count in sorted(outcome.by_site.items(), key=lambda item: -item[1]):
             print(visible(f"{count:10} {function} {address:#x} {symbol}"), file=sys.stderr)
     if outcome.gone is not None:
-        _say(outcome.gone)
+        say(outcome.gone)
     if outcome.lost:
-        _say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
+        say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:
-        _say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
+        say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
     for line in outcome.left:
-        _say(f"{line}; inlinetrace clean removes it when it is idle")
+        say(f"{line}; inlinetrace clean removes it when it is idle")
     if args.verbose:
-        _say(f"{outcome.shown} hits, {outcome.lost} lost; detached in {outcome.detach_seconds:.3f} s")
+        say(f"{outcome.shown} hits, {outcome.lost} lost; detached in {outcome.detach_seconds:.3f} s")
     return 0 if outcome.signal is None else 128 + outcome.signal

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def visible(line: str) -> str:
     """``line`` with what is not printable written as an escape: it could rewrite the screen or the reader's mind."""
@@ -9,6 +11,11 @@ def visible(line: str) -> str:
         return line
     # Surrogates stand for bytes that are no UTF-8, which the stream escapes by itself.
     return "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else _escape(c) for c in line)
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    print(f"inlinetrace: {visible(text)}", file=sys.stderr)
 
 
 def _escape(character: str) -> str:

@@ -511,13 +511,3 @@ cdef class Graph:
     def node_count(self):
         """Number of different nodes, void included."""
         return self.store.count
-
-    def ambiguous_tags(self):
-        """Names of the structs and unions that have several definitions, with "union " before those."""
-        cdef uint32_t i
-        found = []
-        for i in range(2 * self.tag_names):
-            if self.ambiguous[i]:
-                name = bytes(self.names.at[i >> 1][:self.names.length[i >> 1]]).decode("utf-8", "surrogateescape")
-                found.append("union " + name if i & 1 else name)
-        return sorted(found)

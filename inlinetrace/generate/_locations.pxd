@@ -2,6 +2,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from inlinetrace.generate._expressions cimport Form
+from inlinetrace.generate._tables cimport Table
 
 # One site that is kept: its parameters are the slots from first_slot on, each 1 + index of a form or 0.
 cdef struct SiteItem:
@@ -14,8 +15,7 @@ cdef struct SiteItem:
 cdef class FormTable:
     cdef Form* items
     cdef uint64_t count, capacity
-    cdef uint32_t* slots
-    cdef uint64_t mask
+    cdef Table numbers
 
     cdef uint32_t intern(self, const Form* form) except 0 nogil
 

@@ -7,7 +7,7 @@ step; equal expressions are resolved once, the simple ones in _expressions.pyx, 
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memset
 
 from inlinetrace.dwarf._forms cimport UnitHeader
@@ -25,6 +25,7 @@ from inlinetrace.generate._expressions cimport (
     C_CLANG, C_GCC, C_OTHER, S_CONSTANT, S_PIECES, S_PLAIN, Form, Frames, Outcome, Place, Target, constant_outcome,
     doubt_of, fits, resolve_simple, same_form, status_of,
 )
+from inlinetrace.generate._tables cimport add_number, make_room, mix, next_number
 
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.errors import FormatError
@@ -74,71 +75,32 @@ cdef struct Found:
     uint32_t form
 
 
-cdef inline uint64_t _mix(uint64_t hash_, uint64_t value) noexcept nogil:
-    hash_ = (hash_ ^ value) * 0x9e3779b97f4a7c15ULL
-    return hash_ ^ (hash_ >> 29)
-
-
-cdef int _grow(void** array, uint64_t* capacity, uint64_t wanted, size_t item) except -1 nogil:
-    cdef uint64_t size
-    cdef void* moved
-    if wanted <= capacity[0]:
-        return 0
-    size = max(2 * capacity[0], wanted, 256)
-    moved = realloc(array[0], size * item)
-    if moved == NULL:
-        with gil:
-            raise MemoryError
-    array[0] = moved
-    capacity[0] = size
-    return 0
-
-
 cdef class FormTable:
     """Forms, each once."""
 
     def __dealloc__(self):
         free(self.items)
-        free(self.slots)
+        free(self.numbers.slots)
 
     def __len__(self):
         return self.count
 
     cdef uint32_t intern(self, const Form* form) except 0 nogil:
         """1 + index of ``form``."""
-        cdef uint64_t hash_ = _mix(_mix(form.size, form.flags), form.count), i, j, size
-        cdef uint32_t k
-        cdef uint32_t* slots
+        cdef uint64_t hash_ = mix(mix(form.size, form.flags), form.count), at
+        cdef uint32_t k, number
         for k in range(form.count):
-            hash_ = _mix(hash_, form.values[k])
-        if self.slots != NULL:
-            i = hash_ & self.mask
-            while self.slots[i]:
-                if same_form(&self.items[self.slots[i] - 1], form):
-                    return self.slots[i]
-                i = (i + 1) & self.mask
-        _grow(<void**>&self.items, &self.capacity, self.count + 1, sizeof(Form))
+            hash_ = mix(hash_, form.values[k])
+        at = hash_
+        number = next_number(&self.numbers, hash_, &at)
+        while number:
+            if same_form(&self.items[number - 1], form):
+                return number
+            number = next_number(&self.numbers, hash_, &at)
+        make_room(<void**>&self.items, &self.capacity, self.count + 1, sizeof(Form))
         self.items[self.count] = form[0]
+        add_number(&self.numbers, hash_)
         self.count += 1
-        if self.slots == NULL or 2 * self.count > self.mask:
-            size = 2 * (self.mask + 1) if self.slots != NULL else 1024
-            slots = <uint32_t*>calloc(size, sizeof(uint32_t))
-            if slots == NULL:
-                with gil:
-                    raise MemoryError
-            free(self.slots)
-            self.slots = slots
-            self.mask = size - 1
-            for j in range(self.count):
-                hash_ = _mix(_mix(self.items[j].size, self.items[j].flags), self.items[j].count)
-                for k in range(self.items[j].count):
-                    hash_ = _mix(hash_, self.items[j].values[k])
-                i = hash_ & self.mask
-                while slots[i]:
-                    i = (i + 1) & self.mask
-                slots[i] = <uint32_t>(j + 1)
-        else:
-            self.slots[i] = <uint32_t>self.count
         return <uint32_t>self.count
 
 
@@ -434,9 +396,9 @@ cdef class Collector:
         cdef uint8_t doubt
         if (self.family == C_GCC and not s.flags & HAS_ENTRY) or not at_entry:
             raised = NO_ENTRY
-        _grow(<void**>&out.sites, &out.site_capacity, out.site_count + 1, sizeof(SiteItem))
-        _grow(<void**>&out.slots, &out.slot_capacity, out.slot_count + count + 1, sizeof(uint32_t))
-        _grow(<void**>&self.chosen, &self.chosen_capacity, count, sizeof(uint32_t))
+        make_room(<void**>&out.sites, &out.site_capacity, out.site_count + 1, sizeof(SiteItem))
+        make_room(<void**>&out.slots, &out.slot_capacity, out.slot_count + count + 1, sizeof(uint32_t))
+        make_room(<void**>&self.chosen, &self.chosen_capacity, count, sizeof(uint32_t))
         first = out.slot_count
         site = &out.sites[out.site_count]
         site.address = address
@@ -598,9 +560,9 @@ cdef class Collector:
         key.flavour = self.flavour
         key.is_signed = type_.is_signed
         key.single = single
-        hash_ = _mix(_mix(key.size, key.flavour), key.is_signed << 1 | key.single)
+        hash_ = mix(mix(key.size, key.flavour), key.is_signed << 1 | key.single)
         for i in range(length):
-            hash_ = _mix(hash_, data[i])
+            hash_ = mix(hash_, data[i])
         if self.memo != NULL:
             i = hash_ & self.memo_mask
             while self.memo[i].data != NULL:
@@ -654,9 +616,9 @@ cdef class Collector:
                     raise MemoryError
             for j in range(self.memo_mask + 1 if old != NULL else 0):
                 if old[j].data != NULL:
-                    i = _mix(_mix(old[j].key.size, old[j].key.flavour), old[j].key.is_signed << 1 | old[j].key.single)
+                    i = mix(mix(old[j].key.size, old[j].key.flavour), old[j].key.is_signed << 1 | old[j].key.single)
                     for k in range(old[j].length):
-                        i = _mix(i, old[j].data[k])
+                        i = mix(i, old[j].data[k])
                     i &= size - 1
                     while memo[i].data != NULL:
                         i = (i + 1) & (size - 1)

@@ -6,11 +6,12 @@ each section that has sites. The order of the sites is that of the file, so that
 """
 from cpython cimport array
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from inlinetrace.generate._locations cimport Collected, FormTable, SiteItem
 from inlinetrace.generate._expressions cimport Form
+from inlinetrace.generate._tables cimport Table, add_number, make_room, mix, next_number
 
 from array import array as make_array
 from collections import namedtuple
@@ -48,30 +49,6 @@ cdef struct Item:
 cdef struct Proto:
     uint64_t first           # slot in the pool
     uint32_t count
-
-
-cdef int _room(void** items, uint64_t* capacity, uint64_t wanted, size_t item) except -1 nogil:
-    cdef uint64_t size = capacity[0]
-    cdef void* moved
-    if wanted <= size:
-        return 0
-    size = 2 * size
-    if size < wanted:
-        size = wanted
-    if size < 256:
-        size = 256
-    moved = realloc(items[0], size * item)
-    if moved == NULL:
-        with gil:
-            raise MemoryError
-    items[0] = moved
-    capacity[0] = size
-    return 0
-
-
-cdef inline uint64_t _mix(uint64_t hash_, uint64_t value) noexcept nogil:
-    hash_ = (hash_ ^ value) * 0x9e3779b97f4a7c15ULL
-    return hash_ ^ (hash_ >> 29)
 
 
 cdef int _sort(Item* items, uint64_t count) except -1 nogil:
@@ -171,7 +148,7 @@ cdef class Assembly:
             mask -= 1
             for i in range(count):
                 starts[i], ends[i] = sections[i]
-            _room(<void**>&self.rows, &self.row_capacity, total + 1, sizeof(Row))
+            make_room(<void**>&self.rows, &self.row_capacity, total + 1, sizeof(Row))
             at = count
             number = 0
             for part in self.parts:
@@ -192,7 +169,7 @@ cdef class Assembly:
                     if at == count:
                         self.without_section += 1
                         continue
-                    key = _mix(0, site.origin) & mask
+                    key = mix(0, site.origin) & mask
                     while slots[key] and keys[slots[key] - 1] != site.origin:
                         key = (key + 1) & mask
                     if not slots[key]:
@@ -347,8 +324,7 @@ cdef class _Encoder:
     cdef uint64_t pool_count, pool_capacity
     cdef Proto* protos
     cdef uint64_t proto_count, proto_capacity
-    cdef uint32_t* slots
-    cdef uint64_t mask
+    cdef Table proto_numbers
     cdef uint32_t* words
     cdef uint64_t word_count, word_capacity
 
@@ -364,7 +340,7 @@ cdef class _Encoder:
     def __dealloc__(self):
         free(self.pool)
         free(self.protos)
-        free(self.slots)
+        free(self.proto_numbers.slots)
         free(self.words)
 
     cdef int turn_to(self, uint32_t number) except -1:
@@ -387,15 +363,14 @@ cdef class _Encoder:
 
     cdef uint32_t proto_of(self, const Row* row) except? 0xffffffff nogil:
         """Number of the LOC_PROTO of a site, counted from 0."""
-        cdef uint64_t i, first = self.pool_count, hash_, size, j, k
-        cdef uint32_t slot, count
+        cdef uint64_t i, first = self.pool_count, hash_, at
+        cdef uint32_t slot, count, number
         cdef const Form* form
         cdef Form half
-        cdef uint32_t* slots
         if row.part != self.part_number:
             with gil:
                 self.turn_to(row.part)
-        _room(<void**>&self.pool, &self.pool_capacity, self.pool_count + 2 * <uint64_t>row.slot_count, sizeof(uint32_t))
+        make_room(<void**>&self.pool, &self.pool_capacity, self.pool_count + 2 * <uint64_t>row.slot_count, sizeof(uint32_t))
         count = 0
         for i in range(row.slot_count):
             slot = self.part.slots[row.first_slot + i]
@@ -418,43 +393,24 @@ cdef class _Encoder:
             self.pool[first + count] = slot
             count += 1
         hash_ = _hash(&self.pool[first], count)
-        if self.slots != NULL:
-            i = hash_ & self.mask
-            while self.slots[i]:
-                k = self.slots[i] - 1
-                if self.protos[k].count == count and memcmp(
-                        &self.pool[self.protos[k].first], &self.pool[first], count * sizeof(uint32_t)) == 0:
-                    return <uint32_t>k
-                i = (i + 1) & self.mask
-        _room(<void**>&self.protos, &self.proto_capacity, self.proto_count + 1, sizeof(Proto))
+        at = hash_
+        number = next_number(&self.proto_numbers, hash_, &at)
+        while number:
+            if self.protos[number - 1].count == count and memcmp(
+                    &self.pool[self.protos[number - 1].first], &self.pool[first], count * sizeof(uint32_t)) == 0:
+                return number - 1
+            number = next_number(&self.proto_numbers, hash_, &at)
+        make_room(<void**>&self.protos, &self.proto_capacity, self.proto_count + 1, sizeof(Proto))
         self.protos[self.proto_count].first = first
         self.protos[self.proto_count].count = count
+        add_number(&self.proto_numbers, hash_)
         self.proto_count += 1
         self.pool_count += count
-        if self.slots == NULL or 2 * self.proto_count > self.mask:
-            size = 4 * (self.mask + 1) if self.slots != NULL else 4096
-            slots = <uint32_t*>calloc(size, sizeof(uint32_t))
-            if slots == NULL:
-                with gil:
-                    raise MemoryError
-            free(self.slots)
-            self.slots = slots
-            self.mask = size - 1
-            for j in range(self.proto_count):
-                i = _hash(&self.pool[self.protos[j].first], self.protos[j].count) & self.mask
-                while slots[i]:
-                    i = (i + 1) & self.mask
-                slots[i] = <uint32_t>(j + 1)
-        else:
-            i = hash_ & self.mask
-            while self.slots[i]:
-                i = (i + 1) & self.mask
-            self.slots[i] = <uint32_t>self.proto_count
         return <uint32_t>(self.proto_count - 1)
 
     cdef uint32_t* more(self, uint64_t count) except NULL:
         """Room for so many words behind those that are written; they count as written."""
-        _room(<void**>&self.words, &self.word_capacity, self.word_count + count + 1, sizeof(uint32_t))
+        make_room(<void**>&self.words, &self.word_capacity, self.word_count + count + 1, sizeof(uint32_t))
         self.word_count += count
         return &self.words[self.word_count - count]
 
@@ -526,5 +482,5 @@ cdef inline uint64_t _hash(const uint32_t* slots, uint32_t count) noexcept nogil
     cdef uint64_t hash_ = count
     cdef uint32_t i
     for i in range(count):
-        hash_ = _mix(hash_, slots[i])
+        hash_ = mix(hash_, slots[i])
     return hash_

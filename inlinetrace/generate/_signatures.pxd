@@ -4,6 +4,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from inlinetrace.dwarf._cursor cimport Cursor
 from inlinetrace.dwarf._forms cimport Abbreviations, UnitHeader
 from inlinetrace.dwarf._units cimport Info
+from inlinetrace.generate._tables cimport Table
 
 cdef struct TypeInfo:
     uint64_t size            # bytes, 0 where unknown
@@ -47,8 +48,7 @@ cdef class Signatures:
     cdef UnitHeader* opened  # whose abbreviations are in the table
     cdef Signature* items
     cdef uint64_t count, capacity
-    cdef uint32_t* slots     # 1 + index, by key
-    cdef uint64_t mask
+    cdef Table numbers
     cdef Position* positions
     cdef uint64_t position_count, position_capacity
     cdef TypeInfo* types

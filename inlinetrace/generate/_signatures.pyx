@@ -6,7 +6,7 @@ Here a plain one is read without the GIL: a DW_TAG_subprogram that has no origin
 the same section. Everything else is asked of inlinetrace.sites, so that there is one meaning of what is not plain.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb
@@ -15,6 +15,7 @@ from inlinetrace.dwarf._forms cimport (
     load_abbreviations, read_form, skip_form,
 )
 from inlinetrace.dwarf._units cimport Info
+from inlinetrace.generate._tables cimport add_number, make_room, next_number
 from inlinetrace.sites._functions cimport Function
 
 cdef enum:
@@ -32,21 +33,6 @@ cdef inline uint64_t _hash(uint64_t key) noexcept nogil:
     return ((key ^ (key >> 32)) * 0x9e3779b97f4a7c15ULL) >> 20
 
 
-cdef int _room(void** array, uint64_t* capacity, uint64_t wanted, size_t item) except -1 nogil:
-    cdef uint64_t size = capacity[0]
-    cdef void* moved
-    if wanted <= size:
-        return 0
-    size = max(2 * size, wanted, 64)
-    moved = realloc(array[0], size * item)
-    if moved == NULL:
-        with gil:
-            raise MemoryError
-    array[0] = moved
-    capacity[0] = size
-    return 0
-
-
 cdef class Signatures:
     """See the stub."""
 
@@ -60,7 +46,7 @@ cdef class Signatures:
     def __dealloc__(self):
         free_abbreviations(&self.table)
         free(self.items)
-        free(self.slots)
+        free(self.numbers.slots)
         free(self.positions)
         free(self.types)
         free(self.known)
@@ -79,14 +65,13 @@ cdef class Signatures:
 
     cdef Signature* find(self, uint64_t key) except NULL nogil:
         """The signature of the function whose entry is ``key``; valid until the next call."""
-        cdef uint64_t i
+        cdef uint64_t hash_ = _hash(key), at = hash_
+        cdef uint32_t number = next_number(&self.numbers, hash_, &at)
         cdef Signature made
-        if self.slots != NULL:
-            i = _hash(key) & self.mask
-            while self.slots[i]:
-                if self.items[self.slots[i] - 1].key == key:
-                    return &self.items[self.slots[i] - 1]
-                i = (i + 1) & self.mask
+        while number:
+            if self.items[number - 1].key == key:
+                return &self.items[number - 1]
+            number = next_number(&self.numbers, hash_, &at)
         memset(&made, 0, sizeof(made))
         if self.read(key, &made):
             with gil:
@@ -95,42 +80,22 @@ cdef class Signatures:
         return &self.items[self.count - 1]
 
     cdef int add(self, uint64_t key, Signature* made) except -1 nogil:
-        cdef uint64_t i, j, size
-        cdef uint32_t* slots
         made.key = key
-        _room(<void**>&self.items, &self.capacity, self.count + 1, sizeof(Signature))
+        make_room(<void**>&self.items, &self.capacity, self.count + 1, sizeof(Signature))
         self.items[self.count] = made[0]
+        add_number(&self.numbers, _hash(key))
         self.count += 1
-        if self.slots == NULL or 2 * self.count > self.mask:
-            size = 2 * (self.mask + 1) if self.slots != NULL else 1024
-            slots = <uint32_t*>calloc(size, sizeof(uint32_t))
-            if slots == NULL:
-                with gil:
-                    raise MemoryError
-            free(self.slots)
-            self.slots = slots
-            self.mask = size - 1
-            for j in range(self.count):
-                i = _hash(self.items[j].key) & self.mask
-                while slots[i]:
-                    i = (i + 1) & self.mask
-                slots[i] = <uint32_t>(j + 1)
-            return 0
-        i = _hash(key) & self.mask
-        while self.slots[i]:
-            i = (i + 1) & self.mask
-        self.slots[i] = <uint32_t>self.count
         return 0
 
     cdef int add_position(self, uint64_t key, uint32_t number) except -1 nogil:
-        _room(<void**>&self.positions, &self.position_capacity, self.position_count + 1, sizeof(Position))
+        make_room(<void**>&self.positions, &self.position_capacity, self.position_count + 1, sizeof(Position))
         self.positions[self.position_count].key = key
         self.positions[self.position_count].number = number
         self.position_count += 1
         return 0
 
     cdef int add_type(self, TypeInfo* type_) except -1 nogil:
-        _room(<void**>&self.types, &self.type_capacity, self.type_count + 1, sizeof(TypeInfo))
+        make_room(<void**>&self.types, &self.type_capacity, self.type_count + 1, sizeof(TypeInfo))
         self.types[self.type_count] = type_[0]
         self.type_count += 1
         return 0

@@ -49,72 +49,72 @@ cdef void store_free(Store* s) noexcept nogil:
     memset(s, 0, sizeof(Store))
 
 
-cdef int _more_nodes(Store* s) noexcept nogil:
-    cdef uint64_t wanted = <uint64_t>s.node_capacity * 2
-    cdef void* moved
+cdef inline int _resize(void** array, uint64_t wanted, size_t item) noexcept nogil:
+    cdef void* moved = realloc(array[0], wanted * item)
+    if moved == NULL:
+        return -1
+    array[0] = moved
+    return 0
+
+
+cdef int _rebuild(uint32_t** table, uint32_t* mask, uint64_t size, const uint32_t* hashes, uint32_t count) noexcept nogil:
+    """Make a table of ``size`` slots with the numbers from 1 to below ``count``."""
+    cdef uint32_t* slots = <uint32_t*>calloc(size, 4)
     cdef uint32_t i
     cdef uint64_t k
+    if slots == NULL:
+        return -1
+    free(table[0])
+    table[0] = slots
+    mask[0] = <uint32_t>(size - 1)
+    for i in range(1, count):
+        k = hashes[i] & mask[0]
+        while slots[k]:
+            k = (k + 1) & mask[0]
+        slots[k] = i
+    return 0
+
+
+cdef int _more_nodes(Store* s) noexcept nogil:
+    cdef uint64_t wanted = <uint64_t>s.node_capacity * 2
     if wanted > MAX_NODES:
         return -1
-    moved = realloc(s.start, wanted * 4)
-    if moved == NULL:
+    if _resize(<void**>&s.start, wanted, 4) or _resize(<void**>&s.hashes, wanted, 4) \
+            or _resize(<void**>&s.following, wanted, 4):
         return -1
-    s.start = <uint32_t*>moved
-    moved = realloc(s.hashes, wanted * 4)
-    if moved == NULL:
-        return -1
-    s.hashes = <uint32_t*>moved
-    moved = realloc(s.following, wanted * 4)
-    if moved == NULL:
-        return -1
-    s.following = <uint32_t*>moved
     s.node_capacity = <uint32_t>wanted
-    moved = calloc(wanted * 2, 4)
-    if moved == NULL:
-        return -1
-    free(s.table)
-    s.table = <uint32_t*>moved
-    s.mask = <uint32_t>(wanted * 2 - 1)
-    for i in range(1, s.count):
-        k = s.hashes[i] & s.mask
-        while s.table[k]:
-            k = (k + 1) & s.mask
-        s.table[k] = i
-    return 0
+    return _rebuild(&s.table, &s.mask, wanted * 2, s.hashes, s.count)
+
+
+cdef inline uint64_t _slot_of_node(Store* s, const uint32_t* words, uint32_t n, uint32_t h) noexcept nogil:
+    """The slot that has the node of these words, or the free one where it belongs."""
+    cdef uint64_t k = h & s.mask
+    cdef uint32_t node
+    while True:
+        node = s.table[k]
+        if node == 0:
+            return k
+        # a different head is a different size: the first words decide before the rest is looked at
+        if s.hashes[node] == h and s.words[s.start[node]] == words[0] and memcmp(s.words + s.start[node], words, n * 4) == 0:
+            return k
+        k = (k + 1) & s.mask
 
 
 cdef uint32_t store_find(Store* s, const uint32_t* words, uint32_t n) noexcept nogil:
     """The node of these words, 0 if there is none."""
-    cdef uint32_t h = hash_words(words, n)
-    cdef uint64_t k = h & s.mask
-    cdef uint32_t node
-    while True:
-        node = s.table[k]
-        if node == 0:
-            return 0
-        # a different head is a different size: the first words decide before the rest is looked at
-        if s.hashes[node] == h and s.words[s.start[node]] == words[0] and memcmp(s.words + s.start[node], words, n * 4) == 0:
-            return node
-        k = (k + 1) & s.mask
+    return s.table[_slot_of_node(s, words, n, hash_words(words, n))]
 
 
 cdef uint32_t store_lookup(Store* s, const uint32_t* words, uint32_t n) noexcept nogil:
     cdef uint32_t h = hash_words(words, n)
-    cdef uint64_t k = h & s.mask
+    cdef uint64_t k = _slot_of_node(s, words, n, h)
     cdef uint32_t node
-    while True:
-        node = s.table[k]
-        if node == 0:
-            break
-        if s.hashes[node] == h and s.words[s.start[node]] == words[0] and memcmp(s.words + s.start[node], words, n * 4) == 0:
-            return node
-        k = (k + 1) & s.mask
+    if s.table[k]:
+        return s.table[k]
     if s.count == s.node_capacity:
         if _more_nodes(s):
             return 0
-        k = h & s.mask
-        while s.table[k]:
-            k = (k + 1) & s.mask
+        k = _slot_of_node(s, words, n, h)
     # store_intern compares as many words as a candidate of another kind may have: never beyond the array
     if s.used + n + 3 * <uint64_t>MAX_VLEN + 8 > s.capacity:
         if s.used + n > 0xfffffff0U or grow_array(<void**>&s.words, &s.capacity, s.used + n + 3 * <uint64_t>MAX_VLEN + 8, 4):
@@ -172,53 +172,33 @@ cdef inline uint32_t _hash_text(const uint8_t* text, uint32_t length) noexcept n
 
 cdef int _more_names(Names* n) noexcept nogil:
     cdef uint64_t wanted = <uint64_t>n.capacity * 2
-    cdef void* moved
-    cdef uint32_t i
-    cdef uint64_t k
     if wanted > 0x1e000000:
         return -1
-    moved = realloc(<void*>n.at, wanted * sizeof(void*))
-    if moved == NULL:
+    if _resize(<void**>&n.at, wanted, sizeof(void*)) or _resize(<void**>&n.length, wanted, 4) \
+            or _resize(<void**>&n.hashes, wanted, 4):
         return -1
-    n.at = <const uint8_t**>moved
-    moved = realloc(n.length, wanted * 4)
-    if moved == NULL:
-        return -1
-    n.length = <uint32_t*>moved
-    moved = realloc(n.hashes, wanted * 4)
-    if moved == NULL:
-        return -1
-    n.hashes = <uint32_t*>moved
     n.capacity = <uint32_t>wanted
-    moved = calloc(wanted * 2, 4)
-    if moved == NULL:
-        return -1
-    free(n.table)
-    n.table = <uint32_t*>moved
-    n.mask = <uint32_t>(wanted * 2 - 1)
-    for i in range(1, n.count):
-        k = n.hashes[i] & n.mask
-        while n.table[k]:
-            k = (k + 1) & n.mask
-        n.table[k] = i
-    return 0
+    return _rebuild(&n.table, &n.mask, wanted * 2, n.hashes, n.count)
+
+
+cdef inline uint64_t _slot_of_name(Names* n, const uint8_t* text, uint32_t length, uint32_t h) noexcept nogil:
+    """The slot that has a name, or the free one where it belongs."""
+    cdef uint64_t k = h & n.mask
+    cdef uint32_t number
+    while True:
+        number = n.table[k]
+        if number == 0:
+            return k
+        if n.hashes[number] == h and n.length[number] == length and memcmp(n.at[number], text, length) == 0:
+            return k
+        k = (k + 1) & n.mask
 
 
 cdef uint32_t names_find(Names* n, const uint8_t* text, uint32_t length) noexcept nogil:
     """Number of a name, 0 if it is empty or not there."""
-    cdef uint32_t h, number
-    cdef uint64_t k
     if length == 0:
         return 0
-    h = _hash_text(text, length)
-    k = h & n.mask
-    while True:
-        number = n.table[k]
-        if number == 0:
-            return 0
-        if n.hashes[number] == h and n.length[number] == length and memcmp(n.at[number], text, length) == 0:
-            return number
-        k = (k + 1) & n.mask
+    return n.table[_slot_of_name(n, text, length, _hash_text(text, length))]
 
 
 cdef uint32_t names_intern(Names* n, const uint8_t* text, uint32_t length) noexcept nogil:
@@ -228,20 +208,13 @@ cdef uint32_t names_intern(Names* n, const uint8_t* text, uint32_t length) noexc
     if length == 0:
         return 0
     h = _hash_text(text, length)
-    k = h & n.mask
-    while True:
-        number = n.table[k]
-        if number == 0:
-            break
-        if n.hashes[number] == h and n.length[number] == length and memcmp(n.at[number], text, length) == 0:
-            return number
-        k = (k + 1) & n.mask
+    k = _slot_of_name(n, text, length, h)
+    if n.table[k]:
+        return n.table[k]
     if n.count == n.capacity:
         if _more_names(n):
             return 0xffffffffU
-        k = h & n.mask
-        while n.table[k]:
-            k = (k + 1) & n.mask
+        k = _slot_of_name(n, text, length, h)
     number = n.count
     n.at[number] = text
     n.length[number] = length

@@ -35,8 +35,9 @@ class Output:
 
     def __init__(self, path: str, *, mode: int = 0o666) -> None:
         self.path = path
-        self._place = os.path.realpath(path)
-        self._direct = os.path.exists(self._place) and not os.path.isfile(self._place)
+        self._direct = os.path.exists(path) and not os.path.isfile(path)
+        # what /dev/stdout leads to may have no path of its own
+        self._place = path if self._direct else os.path.realpath(path)
         self._temporary = self._place if self._direct else f"{self._place}.{os.getpid()}.tmp"
         self._mode = mode
         self._file: IO[bytes] | None = None

@@ -26,9 +26,9 @@ from inlinetrace.generate.features import Features
 from inlinetrace.generate.locations import LocationSettings, SiteAddress, collect, counts
 from inlinetrace.generate.locsec import InlineSections, LocsecSettings, Written, code_sections
 from inlinetrace.generate.types import ImageFacts, InlineObject, Types, functions_onto_base, types_from_dwarf
+from inlinetrace.sites.from_btf import start_of_image
 
 if TYPE_CHECKING:
-    from inlinetrace.elf.file import ElfFile
     from inlinetrace.target.image import Image
 
 Progress = Callable[[str], None]
@@ -96,17 +96,8 @@ class Generated(NamedTuple):
 
 
 def image_base(image: Image) -> int | None:
-    """Where addresses and offsets from the image count from: ``_text``, else the start of ``.text``.
-
-    None for a relocatable file, whose sections are put anywhere.
-    """
-    if image.program.relocatable:
-        return None
-    for elf in (image.program, image.debug):
-        for symbol in elf.symbols().named("_text"):
-            return symbol.address
-    text = image.program.section(".text")
-    return None if text is None else text.address
+    """Where addresses and offsets from the image count from, for the reader of the result too; see start_of_image."""
+    return start_of_image(image.program, image.debug)
 
 
 def generate(
@@ -177,7 +168,7 @@ def generate(
 
 def _types(image: Image, settings: Settings, base: Btf | None, jobs: int | None) -> Types:
     return types_from_dwarf(
-        image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(_with_symbols(image))
+        image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(image.symbols_file)
     )
 
 
@@ -198,11 +189,6 @@ def _functions(found: InlineSections, ask: Callable[[array[int]], InlineObject])
     for i, func_id in zip(later, own.func_ids[len(origins) :], strict=True):
         func_ids[i] = func_ids[i] or func_id
     return own._replace(func_ids=func_ids)
-
-
-def _with_symbols(image: Image) -> ElfFile:
-    """The file with the fuller symbol table: a stripped program has none, its debug file has."""
-    return image.debug if image.debug.section(".symtab") is not None else image.program
 
 
 def _names_and_prototypes(own: InlineObject, beneath: Btf) -> tuple[array[int], array[int]]:

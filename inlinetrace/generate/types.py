@@ -19,7 +19,6 @@ parameters are not those that a caller passes. Linkage is static (0), as pahole 
 
 from __future__ import annotations
 
-import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
@@ -28,6 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.btf.builder import object_bytes
+from inlinetrace.btf.kinds import Dialect
 from inlinetrace.dwarf.info import KEY_SHIFT, OFFSET_MASK
 from inlinetrace.errors import MismatchError
 from inlinetrace.generate._collect import Collector, ForeignReferenceError
@@ -66,7 +67,6 @@ REGISTERS = {
 # Enough units per task that starting it costs nothing, few enough that the threads end together.
 _UNITS_PER_TASK = 16
 _FUNCTIONS_PER_TASK = 512
-_MAGIC = 0xEB9F
 _SHT_PROGBITS, _SHT_NOBITS = 1, 8
 
 
@@ -109,16 +109,13 @@ class Types:
 
     def encode(self, *, layout: bool = False) -> bytes:
         """The contents of ``.BTF``. ``layout`` writes the newest header and a layout section."""
-        from inlinetrace.btf.kinds import CLASSIC_HEADER, LAYOUT, LAYOUT_HEADER, VERSION
-
-        order = "<" if self.byte_order == "little" else ">"
-        table = b"".join(struct.pack(order + "2BH", fixed, element, 0) for fixed, element in LAYOUT) if layout else b""
-        length = LAYOUT_HEADER if layout else CLASSIC_HEADER
-        words = [0, len(self.types), len(self.types) + len(table), len(self.strings)]
-        if layout:
-            words += [len(self.types), len(table)]
-        head = struct.pack(f"{order}HBBI{len(words)}I", _MAGIC, VERSION, 0, length, *words)
-        return b"".join((head, self.types, table, self.strings))
+        return object_bytes(
+            self.types,
+            self.strings,
+            byte_order=self.byte_order,
+            classic=not layout,
+            layout=Dialect.NEW if layout else None,
+        )
 
     def inline_object(self, origins: array[int]) -> InlineObject:
         """FUNCs for the entries ``origins`` (keys of DW_TAG_subprogram, as sites name their functions).
@@ -126,10 +123,7 @@ class Types:
         Functions of one name and prototype have one FUNC, whatever units they come from. Call it once: what it writes
         continues the base.
         """
-        first = self.emitter.next_id
-        func_ids = self.emitter.inline_functions(origins)
-        types, strings = self.emitter.take()
-        return InlineObject(func_ids, strings, types, first, self.emitter.next_id, self.emitter.string_offset)
+        return _inline_object(self.emitter, origins)
 
 
 def types_from_dwarf(
@@ -223,6 +217,10 @@ def functions_onto_base(
     emitter = _emitter_onto(graph, base, byte_order)
     emitter.know_base()
     emitter.know_functions()
+    return _inline_object(emitter, origins)
+
+
+def _inline_object(emitter: Emitter, origins: array[int]) -> InlineObject:
     first = emitter.next_id
     func_ids = emitter.inline_functions(origins)
     types, strings = emitter.take()

@@ -56,7 +56,7 @@ from inlinetrace.probe.bpf_program import (
 from inlinetrace.probe.bpf_totals import KernelCounts, kernel_counts, kernel_filter
 from inlinetrace.probe.definitions import FULL, define, problem
 from inlinetrace.probe.expedite import expedited
-from inlinetrace.probe.plan import Event, Plan, Refusal, Refused
+from inlinetrace.probe.plan import Event, Plan, Refusal, Refused, refuse
 from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
@@ -180,9 +180,9 @@ class BccBackend:
 
     def _not_fetched(self) -> list[Refused]:
         return [
-            Refused(hit.site, Refusal.TOO_MANY_ARGUMENTS, detail)
+            refused
             for probe, detail in self.capture.refused
-            for hit in probe.hits
+            for refused in refuse([probe], Refusal.TOO_MANY_ARGUMENTS, detail)
         ]
 
     # Attaching
@@ -230,9 +230,7 @@ class BccBackend:
             try:
                 self._attach_event(library, event, entries_here, ring, processes)
             except _RejectedError as error:
-                refused += [
-                    Refused(hit.site, Refusal.REJECTED, str(error)) for probe in event.probes for hit in probe.hits
-                ]
+                refused += refuse(event.probes, Refusal.REJECTED, str(error))
         # and here it was the other way round
         self._hits_before = self._hits_so_far()
         return refused

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import InlineTraceError, NotPermittedError
-from inlinetrace.probe.plan import Event, Plan, Refusal, Refused, definition
+from inlinetrace.probe.plan import Event, Plan, Refusal, Refused, definition, refuse
 
 if TYPE_CHECKING:
     from inlinetrace.target.host import Host
@@ -48,7 +48,7 @@ def define(
                     if error.errno in FULL:
                         raise
                     detail = _reason(host, tracefs, error)
-                    refused += [Refused(hit.site, Refusal.REJECTED, detail) for hit in probe.hits]
+                    refused += refuse([probe], Refusal.REJECTED, detail)
                 else:
                     event.probes.append(probe)
             if event.probes:

@@ -84,6 +84,11 @@ class Refused(NamedTuple):
     detail: str = ""
 
 
+def refuse(probes: Iterable[Probe], refusal: Refusal, detail: str) -> list[Refused]:
+    """All sites of some probes, refused for one reason."""
+    return [Refused(hit.site, refusal, detail) for probe in probes for hit in probe.hits]
+
+
 class LogicalHit(NamedTuple):
     """One function entered when a probe is hit, and the values to show for it."""
 

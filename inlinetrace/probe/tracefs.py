@@ -25,7 +25,7 @@ from inlinetrace.probe._ring import Layout, decode_page
 from inlinetrace.probe.definitions import define, problem
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
-from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused
+from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused, refuse
 from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
@@ -206,14 +206,13 @@ class TracefsBackend:
             pass
         else:
             return []
-        refused = []
+        refused: list[Refused] = []
         for event in list(self.events):
             try:
                 self._host.write(f"{events}/{event.name}/enable", "1\n")
             except OSError as error:
                 self.events.remove(event)
-                detail = error.strerror or str(error)
-                refused += [Refused(hit.site, Refusal.REJECTED, detail) for probe in event.probes for hit in probe.hits]
+                refused += refuse(event.probes, Refusal.REJECTED, error.strerror or str(error))
         return refused
 
     # Reading

@@ -105,6 +105,25 @@ class Surroundings(Protocol):
         """The functions with this name, suffixed ones too."""
 
 
+def start_of_image(program: ElfFile, *others: ElfFile) -> int | None:
+    """Where addresses and offsets from the image count from: ``_text``, else the start of ``.text``.
+
+    ``others`` may have the symbols that ``program`` lacks. None for a relocatable file: its sections are put anywhere.
+    """
+    if program.relocatable:
+        return None
+    for elf in (program, *others):
+        for symbol in elf.symbols().named("_text"):
+            return symbol.address
+    text = program.section(".text")
+    return text.address if text is not None and text.executable else None
+
+
+def is_copy(symbol: str, function: str) -> bool:
+    """Whether a symbol ``function`` or ``function.*`` is a copy and not a part of one (``.part.0``, ``.cold``)."""
+    return _PART.search(symbol[len(function) :]) is None
+
+
 class ElfSurroundings:
     """Sections and symbols of an ELF file."""
 
@@ -118,13 +137,8 @@ class ElfSurroundings:
 
     @property
     def image_base(self) -> int | None:
-        """``_text``, else the start of ``.text``; a relocatable file has neither."""
-        if self._elf.relocatable:
-            return None
-        for symbol in self._elf.symbols().named("_text"):
-            return symbol.address
-        text = self.sections.get(".text")
-        return None if text is None else text.address
+        """See start_of_image."""
+        return start_of_image(self._elf)
 
     def symbol(self, address: int) -> tuple[str, int] | None:
         """See Surroundings."""
@@ -140,7 +154,7 @@ class ElfSurroundings:
         return [
             Copy(symbol.name, sections[symbol.section_index].name, symbol.address)
             for symbol in found
-            if 0 < symbol.section_index < len(sections) and not _PART.search(symbol.name[len(name) :])
+            if 0 < symbol.section_index < len(sections) and is_copy(symbol.name, name)
         ]
 
 

@@ -130,17 +130,17 @@ class Image:
         return self.reader.build(self.select(patterns).rows)
 
     @cached_property
-    def _symbols_file(self) -> ElfFile:
+    def symbols_file(self) -> ElfFile:
         """The file with the fuller symbol table: a stripped program has none, its debug file has."""
         return self.debug if self.debug.section(".symtab") is not None else self.program
 
     @cached_property
     def _symbols(self) -> SymbolTable:
-        return self._symbols_file.symbols()
+        return self.symbols_file.symbols()
 
     def region(self, address: int) -> Region:
         """The section around an address, and the address that its start is known by."""
-        section = self.program.section_at(address) or self._symbols_file.section_at(address)
+        section = self.program.section_at(address) or self.symbols_file.section_at(address)
         runtime = None if self.loaded is None else self.loaded.runtime_address(section, address)
         if section is None:
             known_as = address if runtime is None else runtime

@@ -9,12 +9,11 @@ hide it, addresses stay offsets, with a notice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from inlinetrace.btf.load import load
 from inlinetrace.errors import NotFoundError, UnsupportedError
-from inlinetrace.sites.from_btf import BtfSites, Copy, OffsetBase, SectionAddress
+from inlinetrace.sites.from_btf import BtfSites, Copy, OffsetBase, SectionAddress, is_copy
 from inlinetrace.target.btf_image import BtfImage, this_machine
 from inlinetrace.target.cache import Cache
 from inlinetrace.target.host import Host
@@ -29,7 +28,6 @@ BTF_FOLDER = "/sys/kernel/btf"
 _TEXT = (".text", "_stext", "_etext")
 _IMAGE = "_text"
 _CODE = "tTwW"
-_PART = re.compile(r"\.(part|cold)\b")
 
 
 class KernelSurroundings:
@@ -65,7 +63,7 @@ class KernelSurroundings:
         found = []
         for symbol in self._symbols.named_with_suffixes(name):
             section = self._section_of(symbol)
-            if section is not None and symbol.address is not None and not _PART.search(symbol.name[len(name) :]):
+            if section is not None and symbol.address is not None and is_copy(symbol.name, name):
                 found.append(Copy(symbol.name, section, symbol.address))
         return found
 

@@ -32,6 +32,14 @@ KERNEL_SYMBOLS = f"""\
 """
 
 
+def parsed(options: list[str]) -> argparse.Namespace:
+    """The options that name an input."""
+    parser = argparse.ArgumentParser()
+    add_input_arguments(parser)
+    add_btf_arguments(parser)
+    return parser.parse_args(options, argparse.Namespace(verbose=False))
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
@@ -95,11 +103,7 @@ def test_what_is_not_there(machine: Machine) -> None:
     [([], True), (["--source", "btf"], True), (["--source", "dwarf"], False)],
 )
 def test_what_runs_is_read_from_its_own_btf(machine: Machine, options: list[str], shown: bool) -> None:
-    parser = argparse.ArgumentParser()
-    add_input_arguments(parser)
-    add_btf_arguments(parser)
-    args = parser.parse_args(options)
-    args.verbose = False
+    args = parsed(options)
     if shown:
         assert open_listing(args, machine.host).path.endswith("/sys/kernel/btf/vmlinux.inline")
     else:
@@ -115,11 +119,7 @@ def test_dwarf_does_where_the_kernel_cannot_deliver_its_btf(
 
     monkeypatch.setattr("inlinetrace.btf.load.read_blob", missing_module)
     machine.write(f"/usr/lib/debug/boot/vmlinux-{RELEASE}", elf(BUILD_ID))
-    parser = argparse.ArgumentParser()
-    add_input_arguments(parser)
-    add_btf_arguments(parser)
-    args = parser.parse_args([])
-    args.verbose = False
+    args = parsed([])
     with pytest.raises(FormatError, match=f"vmlinux-{RELEASE}, .debug_info"):
         open_listing(args, machine.host)
     assert "btf_vmlinux_inline is missing; looking for DWARF" in capsys.readouterr().err
@@ -131,11 +131,7 @@ def test_dwarf_does_where_the_kernel_cannot_deliver_its_btf(
 def test_what_was_made_of_the_running_kernel_does_where_there_is_no_dwarf(machine: Machine) -> None:
     for name in ("vmlinux", "vmlinux.inline"):
         machine.path(f"/sys/kernel/btf/{name}").unlink()
-    parser = argparse.ArgumentParser()
-    add_input_arguments(parser)
-    add_btf_arguments(parser)
-    args = parser.parse_args([])
-    args.verbose = False
+    args = parsed([])
     with pytest.raises(NotFoundError, match="no vmlinux with DWARF"):
         open_listing(args, machine.host)
     Cache(machine.host, BUILD_ID).remember_location_info(examples.SPLIT_INLINE, examples.SPLIT_MAIN, [])
@@ -147,12 +143,8 @@ def test_what_was_made_of_the_running_kernel_does_where_there_is_no_dwarf(machin
 
 
 def test_detached_location_info_that_was_made_for_what_runs(machine: Machine) -> None:
-    parser = argparse.ArgumentParser()
-    add_input_arguments(parser)
-    add_btf_arguments(parser)
     inline = machine.write("/tmp/vmlinux.inline", examples.SPLIT_INLINE)
     base = machine.path("/sys/kernel/btf/vmlinux")
-    args = parser.parse_args(["--btf", str(inline), "-B", str(base), "--loaded"])
-    args.verbose = False
+    args = parsed(["--btf", str(inline), "-B", str(base), "--loaded"])
     image = open_listing(args, machine.host)
     assert [site.address for site in image.listing(["add"]).sites()] == [STEXT + 0x10]
