@@ -1,7 +1,7 @@
 # cython: language_level=3
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from inlinetrace.dwarf._lists cimport Entries
+from inlinetrace.dwarf._ranges cimport RangeReader
 from inlinetrace.dwarf._scan cimport Chunk
 from inlinetrace.dwarf._units cimport Info
 
@@ -20,14 +20,9 @@ cdef class FunctionEntry:
 cdef class Records:
     cdef readonly Info info
     cdef readonly list chunks
-    cdef Entries scratch
-    cdef uint64_t work, most_work
+    cdef RangeReader lists
 
-    cdef int charge(self, uint64_t count) except -1
     cdef bint _equal(self, uint64_t reference, const unsigned char* text, size_t length) noexcept nogil
     cdef Chunk chunk_for(self, uint64_t id_)
-    cdef int ranges_into(self, uint32_t unit, uint64_t ranges, uint32_t flags, Entries* found) except -1
-    cdef int first_address(self, uint32_t unit, uint64_t entry, uint64_t low, uint64_t ranges, uint32_t flags,
-                           uint64_t* address) except -1
     cdef int address_of(self, uint64_t id_, bint of_site, uint64_t* address) except -1
     cpdef FunctionEntry function(self, uint64_t id_)

@@ -5,13 +5,14 @@ A record is named by its *id*: number of the chunk in the top 32 bits, index in 
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp
 
 from inlinetrace.dwarf._forms cimport STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR, UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport (
-    Entries, Entry, find_live, raise_list_error, read_locations, read_ranges, resolve_list,
+    Entry, find_live, raise_list_error, read_locations, resolve_list,
 )
+from inlinetrace.dwarf._ranges cimport RangeReader
 from inlinetrace.dwarf._scan cimport (
     ABSTRACT, ALT_ORIGIN, DECLARATION, EXTERNAL, HAS_ENTRY, HAS_LOW, HAS_RANGES, LIST_INDEX, LOC_BYTES, LOC_EXPRESSION,
     LOC_LIST, LOC_LIST_INDEX, LOC_SINT, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
@@ -55,10 +56,7 @@ cdef class Records:
         expected = 0
         self.info = info
         self.chunks = chunks
-        memset(&self.scratch, 0, sizeof(self.scratch))
-        self.work = 0
-        self.most_work = 64_000_000 + 2 * <uint64_t>(info.loclists.shape[0] + info.rnglists.shape[0]
-                                                    + info.locations.shape[0] + info.ranges.shape[0])
+        self.lists = RangeReader(info)
         for part in chunks:
             if (<Chunk>part).first_unit != expected:
                 raise ValueError("the chunks are not those of all units in order")
@@ -66,21 +64,10 @@ cdef class Records:
         if expected != info.count:
             raise ValueError("the chunks are not those of all units in order")
 
-    def __dealloc__(self):
-        free(self.scratch.items)
-
     @property
     def site_count(self):
         """Number of DW_TAG_inlined_subroutine entries."""
         return sum(chunk.sites_found for chunk in self.chunks)
-
-    cdef int charge(self, uint64_t count) except -1:
-        """Count list entries that were read since the last selection: huge lists that many records share end here."""
-        self.work += count
-        if self.work > self.most_work:
-            raise FormatError("long lists are shared by more entries than any compiler makes", path=self.info.path,
-                              section=self.info.section)
-        return 0
 
     def name_references(self):
         """Packed references of all names that functions have, each once, sorted ("Q" array)."""
@@ -205,7 +192,7 @@ cdef class Records:
         cdef Chunk chunk
         cdef uint64_t i, number = 0
         cdef SiteRecord* site
-        self.work = 0
+        self.lists.work = 0
         result = []
         if not functions.shape[0]:
             return result
@@ -225,7 +212,7 @@ cdef class Records:
         cdef uint64_t i, number = 0
         cdef int32_t parent
         cdef FunctionRecord* function
-        self.work = 0
+        self.lists.work = 0
         result = []
         if not functions.shape[0]:
             return result
@@ -252,7 +239,7 @@ cdef class Records:
         """Ids of all sites in the order of the file."""
         cdef Chunk chunk
         cdef uint64_t i, number = 0
-        self.work = 0
+        self.lists.work = 0
         result = []
         for part in self.chunks:
             chunk = part
@@ -269,7 +256,7 @@ cdef class Records:
         cdef const uint64_t[::1] wanted
         cdef bint every = functions is None
         wanted = array("Q") if every else functions
-        self.work = 0
+        self.lists.work = 0
         result = []
         for part in self.chunks:
             chunk = part
@@ -287,42 +274,6 @@ cdef class Records:
             raise IndexError(id_)
         return <Chunk>self.chunks[id_ >> 32]
 
-    cdef int ranges_into(self, uint32_t unit, uint64_t ranges, uint32_t flags, Entries* found) except -1:
-        cdef UnitHeader* header = &self.info.headers[unit]
-        cdef uint64_t at = 0
-        cdef int error = 0
-        if flags & LIST_INDEX:
-            error = resolve_list(self.info, header, ranges, False, &ranges)
-            at = ranges
-        if not error:
-            error = read_ranges(self.info, header, ranges, found, &at)
-        if error:
-            raise_list_error(self.info, error, header.version >= 5, False, at)
-        self.charge(found.count)
-        return 0
-
-    cdef int first_address(self, uint32_t unit, uint64_t entry, uint64_t low, uint64_t ranges, uint32_t flags,
-                           uint64_t* address) except -1:
-        """Entry address, else low_pc, else the start of the first range that is not empty; 0 if there is none."""
-        cdef uint64_t i
-        if flags & HAS_ENTRY:
-            address[0] = entry
-            return 1
-        if flags & HAS_LOW and not flags & HAS_RANGES:
-            address[0] = low
-            return 1
-        if not flags & HAS_RANGES:
-            return 0
-        self.ranges_into(unit, ranges, flags, &self.scratch)
-        for i in range(self.scratch.count):
-            if self.scratch.items[i].begin < self.scratch.items[i].end:
-                address[0] = self.scratch.items[i].begin
-                return 1
-        if self.scratch.count:
-            address[0] = self.scratch.items[0].begin
-            return 1
-        return 0
-
     cdef int address_of(self, uint64_t id_, bint of_site, uint64_t* address) except -1:
         """Address of a site or function; 0 if it has none."""
         cdef Chunk chunk = self.chunk_for(id_)
@@ -333,9 +284,9 @@ cdef class Records:
             raise IndexError(id_)
         if of_site:
             s = &chunk.sites[i]
-            return self.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, address)
+            return self.lists.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, address)
         f = &chunk.functions[i]
-        return self.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, address)
+        return self.lists.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, address)
 
     def addresses(self, list ids, bint of_sites):
         """Address of each site or function; all ones for one that has none ("Q" array)."""
@@ -365,9 +316,9 @@ cdef class Records:
             flags, unit, where = chunk.functions[i].flags, chunk.functions[i].unit, chunk.functions[i].ranges
             low, high = chunk.functions[i].low, chunk.functions[i].high
         if flags & HAS_RANGES:
-            self.ranges_into(unit, where, flags, &self.scratch)
-            self.charge(255 * self.scratch.count)
-            return [(self.scratch.items[i].begin, self.scratch.items[i].end) for i in range(self.scratch.count)]
+            self.lists.read(unit, where, flags)
+            self.lists.charge(255 * self.lists.found.count)
+            return [(self.lists.found.items[i].begin, self.lists.found.items[i].end) for i in range(self.lists.found.count)]
         return [(low, high)] if flags & HAS_LOW else []
 
     def site(self, uint64_t id_):
@@ -385,7 +336,7 @@ cdef class Records:
         entry.origin = s.origin
         entry.alternate_origin = s.flags & ALT_ORIGIN != 0
         entry.has_entry = s.flags & HAS_ENTRY != 0
-        entry.has_address = self.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &entry.address)
+        entry.has_address = self.lists.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &entry.address)
         entry.view = s.view
         entry.call_file = s.call_file
         entry.call_line = s.call_line
@@ -428,7 +379,7 @@ cdef class Records:
         entry.linkage_name = self.info.string(f.linkage_name) if f.linkage_name >> STR_SHIFT != STR_NONE else None
         entry.origin = f.origin
         entry.alternate_origin = f.flags & ALT_ORIGIN != 0
-        entry.has_address = self.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &entry.address)
+        entry.has_address = self.lists.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &entry.address)
         entry.frame_base = bytes(self.info.info[f.frame_base:f.frame_base + f.frame_base_length])
         entry.declaration = f.flags & DECLARATION != 0
         entry.abstract = f.flags & ABSTRACT != 0
@@ -468,13 +419,13 @@ cdef class Records:
                     error = resolve_list(self.info, unit, offset, True, &offset)
                     if error:
                         raise_list_error(self.info, error, unit.version >= 5, True, unit.loclists_base)
-                if find_live(self.info, unit, &self.scratch, offset, p.views, pc, view, lines, &live, &empty):
-                    self.charge(self.scratch.count)
+                if find_live(self.info, unit, &self.lists.found, offset, p.views, pc, view, lines, &live, &empty):
+                    self.lists.charge(self.lists.found.count)
                     section = self.info.loclists if unit.version >= 5 else self.info.locations
                     text = bytes(section[live.expression:live.expression + live.length])
                     result.append((origin, 2, text, empty))
                 else:
-                    self.charge(self.scratch.count)
+                    self.lists.charge(self.lists.found.count)
                     result.append((origin, 3, None, False))
             elif p.kind == LOC_EXPRESSION:
                 result.append((origin, 1, <bytes>self.info.data[p.value:p.value + p.length], False))
@@ -512,12 +463,12 @@ cdef class Records:
             offset = p.value
             error = resolve_list(self.info, unit, offset, True, &offset) if p.kind == LOC_LIST_INDEX else 0
             if not error:
-                error = read_locations(self.info, unit, offset, p.views, &self.scratch, &at)
+                error = read_locations(self.info, unit, offset, p.views, &self.lists.found, &at)
             if error:
                 raise_list_error(self.info, error, unit.version >= 5, True, at)
             entries = []
-            for j in range(self.scratch.count):
-                e = &self.scratch.items[j]
+            for j in range(self.lists.found.count):
+                e = &self.lists.found.items[j]
                 entries.append((e.begin, e.begin_view, e.end, e.end_view,
                                 bytes(section[e.expression:e.expression + e.length])))
             result.append((p.origin if p.origin else p.die, entries))

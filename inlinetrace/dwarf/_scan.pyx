@@ -496,31 +496,13 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     return 0
 
 
-cdef extern from *:
-    """
-    #include <stdlib.h>
-    #ifdef __GLIBC__
-    #include <malloc.h>
-    #define inlinetrace_trim() malloc_trim(0)
-    #else
-    #define inlinetrace_trim() ((void)0)
-    #endif
-    """
-    void inlinetrace_trim() nogil
-
-
-def give_back():
-    """Return freed memory to the system, which the C library would keep for later."""
-    with nogil:
-        inlinetrace_trim()
-
-
-def scan(Info info, Py_ssize_t first, Py_ssize_t last):
+def scan(Info info, Py_ssize_t first, Py_ssize_t last, Chunk into=None):
     """Scan the units ``first`` up to, not including, ``last`` without the GIL; return a Chunk.
 
-    Raises FormatError with the section and offset of the first fault.
+    ``into`` is a Chunk that is not needed any more: its memory serves again. Raises FormatError with the section and
+    offset of the first fault.
     """
-    cdef Chunk out = Chunk()
+    cdef Chunk out = Chunk() if into is None else into
     cdef Reader reader
     cdef int error = 0
     cdef Py_ssize_t i
@@ -528,6 +510,7 @@ def scan(Info info, Py_ssize_t first, Py_ssize_t last):
         raise IndexError("no such units")
     out.first_unit = first
     out.last_unit = last
+    out.site_count = out.function_count = out.parameter_count = out.entries = 0
     if first < last:
         out.bytes_ = info.headers[last - 1].end - info.headers[first].offset
     memset(&reader, 0, sizeof(reader))

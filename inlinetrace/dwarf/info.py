@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._records import Records
-from inlinetrace.dwarf._scan import Chunk, give_back, scan
+from inlinetrace.dwarf._scan import Chunk, scan
 from inlinetrace.dwarf._units import Info
 from inlinetrace.dwarf.frames import CallFrames, FrameTable
 from inlinetrace.dwarf.split import SplitUnits, find_split_units
@@ -106,14 +106,19 @@ class DebugInfo:
             alternate=alternate,
         )
 
-    @cached_property
-    def records(self) -> list[Records]:
-        """The records of every Info, in the order of ``infos``; scanned by all threads at the first use."""
-        tasks = [
+    @property
+    def portions(self) -> list[tuple[int, int, int]]:
+        """All units in portions for one thread each: number of the Info, first unit, the one behind the last."""
+        return [
             (number, first, min(first + _UNITS_PER_TASK, info.count))
             for number, info in enumerate(self.infos)
             for first in range(0, info.count, _UNITS_PER_TASK)
         ]
+
+    @cached_property
+    def records(self) -> list[Records]:
+        """The records of every Info, in the order of ``infos``; scanned by all threads at the first use."""
+        tasks = self.portions
 
         def work(task: tuple[int, int, int]) -> Chunk:
             number, first, last = task
@@ -128,11 +133,6 @@ class DebugInfo:
         for (number, _, _), chunk in zip(tasks, chunks, strict=True):
             by_info[number].append(chunk)
         return [Records(info, parts) for info, parts in zip(self.infos, by_info, strict=True)]
-
-    def forget_records(self) -> None:
-        """Let go of the records, a hundred megabytes for a kernel; whoever needs them has them read again."""
-        if self.__dict__.pop("records", None) is not None:
-            give_back()
 
     @property
     def supplement_number(self) -> int | None:
@@ -178,32 +178,35 @@ class DebugInfo:
         index = self.infos[number].find_unit(key & OFFSET_MASK)
         return None if index < 0 else self.unit(number, index)
 
-    def lines(self, unit: Unit) -> LineProgram | None:
-        """The line table of ``unit``; None if it has none. Only those that were asked for last are kept."""
+    def read_lines(self, unit: Unit) -> LineProgram | None:
+        """The line table of ``unit``, read anew; None if it has none."""
         if unit.stmt_list is None or (self._supplement is not None and self.infos[unit.info] is self._supplement):
             # dwz moves no line tables into the supplementary file.
             return None
+        elf = self.elf
+        data, line_str, strings, string_offsets = self._line_sections
+        return LineProgram(
+            data,
+            unit.stmt_list,
+            path=elf.path,
+            little_endian=elf.little_endian,
+            address_size=unit.address_size,
+            comp_dir=unit.comp_dir,
+            line_str=line_str,
+            strings=strings,
+            string_offsets=string_offsets,
+            string_offsets_base=unit.str_offsets_base,
+        )
+
+    def lines(self, unit: Unit) -> LineProgram | None:
+        """The line table of ``unit``; None if it has none. Only those that were asked for last are kept."""
         key = (unit.stmt_list, unit.str_offsets_base, unit.comp_dir)
-        program = self._lines.pop(key, None)
-        if program is None:
-            elf = self.elf
-            data, line_str, strings, string_offsets = self._line_sections
-            program = LineProgram(
-                data,
-                unit.stmt_list,
-                path=elf.path,
-                little_endian=elf.little_endian,
-                address_size=unit.address_size,
-                comp_dir=unit.comp_dir,
-                line_str=line_str,
-                strings=strings,
-                string_offsets=string_offsets,
-                string_offsets_base=unit.str_offsets_base,
-            )
+        program = self._lines.pop(key, None) or self.read_lines(unit)
+        if program is not None:
             if len(self._lines) >= _LINES_KEPT:
                 self._lines.pop(next(iter(self._lines)), None)
-        # A dict keeps the order of insertion: what was used last stands last.
-        self._lines[key] = program
+            # A dict keeps the order of insertion: what was used last stands last.
+            self._lines[key] = program
         return program
 
     @cached_property

@@ -46,6 +46,12 @@ cdef enum:
     RFC_FRAME_BASE = 33
     NO_REGISTER = 0x7fffffff
 
+cdef enum:
+    # how much of a parameter a piece is
+    WHOLE_PIECE = 0
+    SMALL_PIECE = 1
+    STRANGE_PIECE = 2
+
 cdef struct Number:
     int kind
     bint framed
@@ -240,7 +246,7 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
     cdef uint8_t opcode, first = 0, second = 0, third = 0
     cdef uint64_t mask, number, bytes_, i
     cdef int64_t offset
-    cdef bint value = False, based, literal, plain = False
+    cdef bint value = False, piece = False, based, literal, plain = False
     memset(out, 0, sizeof(Outcome))
     if not length:
         return _refused(out, NO_LOCATION)
@@ -252,14 +258,21 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
         # a register, which stands alone
         skip(&c, 1)
         number = read_uleb(&c) if first == 0x90 else first - 0x50
-        if c.error or c.pos != length or number >= 512:
+        if c.error or number >= 512:
             return 1
+        piece = c.pos != length
+        if piece:
+            if read_u8(&c) != 0x93:
+                return 1
+            found = _read_piece(target, &c, size)
+            if found != WHOLE_PIECE:
+                return 1 if found == STRANGE_PIECE else _refused(out, PARTLY)
         if target.vector[number]:
-            return _refused(out, VECTOR)
+            return _refused(out, PARTLY if piece else VECTOR)
         if size > unit.address_size:
             return _refused(out, PARTLY)
         _register_outcome(number, 0, False, size if size else unit.address_size, out)
-        return _doubted(target, place, True, True, False, False, number, 0, out)
+        return _doubted(target, place, not piece, True, False, False, number, 0, out)
     if first == 0x9e:
         # DW_OP_implicit_value, which stands alone
         skip(&c, 1)
@@ -283,17 +296,17 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
         skip(&c, unit.address_size if unit.version < 3 else unit.offset_size)
         read_sleb(&c)
         return 1 if c.error or c.pos != length else _refused(out, IMPLICIT_POINTER)
-    if first == 0xa3 or first == 0xf3:
-        # DW_OP_entry_value of a register, with or without DW_OP_stack_value, away from the entry
-        if place.may_be_entry or length < 3 or data[1] != 1 or not 0x50 <= data[2] < 0x70:
-            return 1
-        if length > 3 and (length != 4 or data[3] != 0x9f):
-            return 1
-        out.framed = True
-        return _refused(out, ENTRY_VALUE)
     while c.pos < c.end:
         opcode = read_u8(&c)
         operations += 1
+        if opcode == 0x93:                     # piece; one alone says how much there is
+            found = _read_piece(target, &c, size)
+            if found == STRANGE_PIECE or not depth:
+                return 1
+            if found == SMALL_PIECE:
+                return _refused(out, PARTLY)
+            piece = True
+            break
         if operations > MAX_OPERATIONS or value:
             return 1
         if operations == 2:
@@ -305,6 +318,12 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
             continue
         if opcode == 0x96:                     # nop
             continue
+        if opcode == 0xa3 or opcode == 0xf3:   # entry_value of a register, away from the entry
+            if place.may_be_entry:
+                return 1
+            c.pos -= 1
+            out.framed = True
+            return _refused_if_readable(&c, unit, ENTRY_VALUE, out)
         top = &stack[depth - 1] if depth else NULL
         left = &stack[depth - 2] if depth > 1 else NULL
         if (0x30 <= opcode < 0x50 or 0x70 <= opcode < 0x90 or 0x08 <= opcode <= 0x12 or opcode == 0x03
@@ -330,7 +349,7 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
                 if c.error or number >= 512:
                     return 1
                 if target.vector[number]:
-                    return _refused_if_readable(&c, out)
+                    return _refused_if_readable(&c, unit, VECTOR, out)
                 stack[depth].kind = K_REGISTER
                 stack[depth].register_number = number
                 stack[depth].offset = _wrapped(<uint64_t>offset, mask)
@@ -343,7 +362,7 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
                 if found < 0:
                     return 1
                 if not found:
-                    return _refused_frame(&c, out)
+                    return _refused_if_readable(&c, unit, NO_FRAME, out)
                 _plus(&stack[depth], <uint64_t>offset, mask)
             elif opcode == 0x03:               # addr
                 if target.relocatable:
@@ -440,7 +459,7 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
     top = &stack[depth - 1]
     literal = 0x08 <= first <= 0x11 or 0x30 <= first < 0x50
     based = 0x70 <= first < 0x90 or first == 0x03 or first == 0x92 or first == 0x91
-    plain = value and ((operations == 2 and second == 0x9f and (literal or based))
+    plain = value and not piece and ((operations == 2 and second == 0x9f and (literal or based))
                        or (operations == 3 and second == 0x23 and third == 0x9f and based))
     if not value:
         # memory
@@ -467,17 +486,50 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
     return _refused(out, NO_FORM)
 
 
-cdef int _refused_if_readable(Cursor* c, Outcome* out) noexcept nogil:
-    """A vector register: what follows must be readable for the expression to be one."""
-    if c.pos == c.end or (c.end - c.pos == 1 and c.data[c.pos] == 0x9f):
-        return _refused(out, VECTOR)
-    return 1
+cdef int _read_piece(const Target* target, Cursor* c, uint64_t size) noexcept nogil:
+    """What the operand of a DW_OP_piece at the end of an expression says of a parameter of ``size`` bytes."""
+    cdef uint64_t number = read_uleb(c)
+    if c.error or c.pos != c.end or not size:
+        return STRANGE_PIECE
+    if number < size:
+        return SMALL_PIECE
+    return WHOLE_PIECE if number == size or target.little_endian else STRANGE_PIECE
 
 
-cdef int _refused_frame(Cursor* c, Outcome* out) noexcept nogil:
-    if c.pos == c.end or (c.end - c.pos == 1 and c.data[c.pos] == 0x9f):
-        return _refused(out, NO_FRAME)
-    return 1
+cdef bint _is_readable(Cursor* c, UnitHeader* unit) noexcept nogil:
+    """Whether what follows is a sequence of well-known operations without branches and pieces."""
+    cdef uint8_t opcode
+    while c.pos < c.end:
+        opcode = read_u8(c)
+        if opcode == 0xa3 or opcode == 0xf3:
+            if read_u8(c) != 1 or not 0x50 <= read_u8(c) < 0x70:
+                return False
+        elif opcode == 0x03:
+            skip(c, unit.address_size)
+        elif opcode == 0x08 or opcode == 0x09 or opcode == 0x15 or opcode == 0x94:
+            skip(c, 1)
+        elif opcode == 0x0a or opcode == 0x0b:
+            skip(c, 2)
+        elif opcode == 0x0c or opcode == 0x0d:
+            skip(c, 4)
+        elif opcode == 0x0e or opcode == 0x0f:
+            skip(c, 8)
+        elif opcode == 0x10 or opcode == 0x23 or opcode == 0xa8:
+            read_uleb(c)
+        elif opcode == 0x11 or 0x70 <= opcode < 0x90 or opcode == 0x91:
+            read_sleb(c)
+        elif opcode == 0x92:
+            read_uleb(c)
+            read_sleb(c)
+        elif not (opcode == 0x06 or 0x12 <= opcode <= 0x27 and opcode != 0x18 or 0x29 <= opcode <= 0x2e
+                  or 0x30 <= opcode < 0x50 or opcode == 0x96 or opcode == 0x9c or opcode == 0x9f):
+            return False
+    return not c.error
+
+
+cdef int _refused_if_readable(Cursor* c, UnitHeader* unit, uint8_t status, Outcome* out) noexcept nogil:
+    """What follows must be readable for the expression to be one."""
+    return _refused(out, status) if _is_readable(c, unit) else 1
 
 
 cdef int _frame_base(const Target* target, Frames frames, const Place* place, bint cfa, Number* number) noexcept nogil:

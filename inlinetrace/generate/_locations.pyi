@@ -4,7 +4,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from inlinetrace.btf.kinds import Dialect
-from inlinetrace.dwarf._scan import Chunk
 from inlinetrace.dwarf.info import DebugInfo
 from inlinetrace.generate._expressions import Frames
 from inlinetrace.generate.forms import Form
@@ -31,7 +30,7 @@ class Settings:
     ) -> None: ...
 
 class Collected:
-    """The sites of one chunk: an opaque part of what ``Assembly`` puts together."""
+    """The sites of some units: an opaque part of what ``Assembly`` puts together."""
 
     transparent: int
     without_address: int
@@ -47,8 +46,8 @@ class Collected:
         """(address, key of the origin, form of each parameter) of every site, for tests."""
 
 class Collector:
-    """Collects the sites of chunks of Info ``number``. One for each thread."""
+    """Collects the sites of units of Info ``number``. One for each thread."""
 
     def __init__(self, settings: Settings, number: int) -> None: ...
-    def collect(self, chunk: Chunk) -> Collected:
-        """Collect the sites of one chunk. Raises FormatError."""
+    def collect(self, first: int, last: int) -> Collected:
+        """Collect the sites of the units ``first`` up to, not including, ``last``. Raises FormatError."""

@@ -12,11 +12,10 @@ from libc.string cimport memcmp, memset
 
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
-from inlinetrace.dwarf._lists cimport (
-    LINES_NEEDED, Entries, Entry, live_entry, raise_list_error, read_ranges, resolve_list,
-)
+from inlinetrace.dwarf._lists cimport LINES_NEEDED, Entry, live_entry, raise_list_error, resolve_list
+from inlinetrace.dwarf._ranges cimport RangeReader
 from inlinetrace.dwarf._scan cimport (
-    ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LIST_INDEX, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX,
+    ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX,
     LOC_NONE, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
 )
 from inlinetrace.dwarf._units cimport Info
@@ -28,6 +27,7 @@ from inlinetrace.generate._expressions cimport (
 from inlinetrace.generate._tables cimport add_number, make_room, mix, next_number
 
 from inlinetrace.btf.kinds import Dialect
+from inlinetrace.dwarf._scan import scan
 from inlinetrace.errors import FormatError
 from inlinetrace.generate._expressions import DOUBTS, REASONS
 from inlinetrace.generate.forms import Form as PythonForm
@@ -203,15 +203,14 @@ cdef class Collector:
     cdef FormTable forms
     cdef Memo* memo
     cdef uint64_t memo_count, memo_mask
-    cdef Entries scratch
-    cdef uint64_t work, most_work
+    cdef RangeReader lists
+    cdef Chunk records
     # of the unit at hand
     cdef LineProgram lines
     cdef object unit
     cdef object compiler
     cdef int family
     cdef uint32_t flavour
-    cdef dict containers
     cdef uint32_t* chosen
     cdef uint64_t chosen_capacity
     # the function around the site before: whether its entry leads on
@@ -228,36 +227,24 @@ cdef class Collector:
         self.supplement = <uint64_t>(supplement or 0) << KEY_SHIFT
         self.signatures = Signatures(info, number, settings.functions, settings.lock)
         self.forms = FormTable()
-        memset(&self.scratch, 0, sizeof(self.scratch))
-        # as for the records that a listing reads
-        self.most_work = 64_000_000 + 2 * <uint64_t>(info.loclists.shape[0] + info.rnglists.shape[0]
-                                                    + info.locations.shape[0] + info.ranges.shape[0])
-        self.containers = {}
+        self.lists = RangeReader(info)
 
     def __dealloc__(self):
         free(self.memo)
-        free(self.scratch.items)
         free(self.chosen)
 
-    def collect(self, Chunk chunk not None):
+    def collect(self, Py_ssize_t first, Py_ssize_t last):
         cdef Collected out = Collected()
+        cdef Chunk chunk = scan(self.info, first, last, self.records)
+        # what the next units are read into
+        self.records = chunk
         out.forms = self.forms
         out.questions = []
         memset(out.reasons, 0, sizeof(out.reasons))
         memset(out.doubts, 0, sizeof(out.doubts))
-        self.containers = {}
         with nogil:
             self.run(chunk, out)
         return out
-
-    cdef int charge(self, uint64_t count) except -1 nogil:
-        """Huge lists that many records share end here."""
-        self.work += count
-        if self.work > self.most_work:
-            with gil:
-                raise FormatError("long lists are shared by more entries than any compiler makes", path=self.info.path,
-                                  section=self.info.section)
-        return 0
 
     cdef uint64_t origin_key(self, uint64_t origin, uint32_t flags) noexcept nogil:
         if not flags & ALT_ORIGIN:
@@ -268,7 +255,7 @@ cdef class Collector:
         settings = self.settings
         with settings.lock:
             self.unit = settings.dwarf.unit(self.number, index)
-            self.lines = settings.dwarf.lines(self.unit)
+            self.lines = settings.dwarf.read_lines(self.unit)
             self.compiler = compiler_of(self.unit.producer)
             self.family = C_GCC if self.compiler is Compiler.GCC else C_CLANG if self.compiler is Compiler.CLANG else C_OTHER
             self.flavour = settings.locator.flavour(self.unit, self.compiler)
@@ -298,52 +285,28 @@ cdef class Collector:
             self.add_site(chunk, s, address, at_entry, origin, out)
         return 0
 
-    cdef int ranges_into(self, SiteRecord* s) except -1 nogil:
-        cdef UnitHeader* header = &self.info.headers[s.unit]
-        cdef uint64_t at = 0, ranges = s.ranges
-        cdef int error = 0
-        if s.flags & LIST_INDEX:
-            error = resolve_list(self.info, header, ranges, False, &ranges)
-            at = ranges
-        if not error:
-            error = read_ranges(self.info, header, ranges, &self.scratch, &at)
-        if error:
-            with gil:
-                raise_list_error(self.info, error, header.version >= 5, False, at)
-        return self.charge(self.scratch.count)
-
     cdef int address_of(self, SiteRecord* s, uint64_t* address, bint* at_entry) except -1 nogil:
         """The address that stands for a site; 0 if it has none. ``at_entry`` tells that it is DW_AT_entry_pc or as good.
 
-        By its entry as Records.first_address has it, or as pahole takes it: low_pc, else the first range that does not
-        begin at 0.
+        By its entry, or as pahole takes it: low_pc, else the first range that does not begin at 0.
         """
-        cdef uint64_t i, entry = 0
+        cdef uint64_t i
         cdef bint has_entry = s.flags & HAS_ENTRY != 0
-        if has_entry and not self.settings.low:
-            address[0] = s.entry
-            return 1
-        if s.flags & HAS_LOW and (self.settings.low or not s.flags & HAS_RANGES):
+        if not self.settings.low:
+            return self.lists.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, address)
+        if s.flags & HAS_LOW:
             address[0] = s.low
             at_entry[0] = not has_entry or s.entry == s.low
-            return s.low != 0 or not self.settings.low
+            return s.low != 0
         if not s.flags & HAS_RANGES:
-            if has_entry:
-                address[0] = s.entry
+            address[0] = s.entry
             return has_entry
-        self.ranges_into(s)
-        for i in range(self.scratch.count):
-            if self.settings.low:
-                if self.scratch.items[i].begin:
-                    address[0] = self.scratch.items[i].begin
-                    at_entry[0] = not has_entry or s.entry == address[0]
-                    return 1
-            elif self.scratch.items[i].begin < self.scratch.items[i].end:
-                address[0] = self.scratch.items[i].begin
+        self.lists.read(s.unit, s.ranges, s.flags)
+        for i in range(self.lists.found.count):
+            address[0] = self.lists.found.items[i].begin
+            if address[0]:
+                at_entry[0] = not has_entry or s.entry == address[0]
                 return 1
-        if self.scratch.count and not self.settings.low:
-            address[0] = self.scratch.items[0].begin
-            return 1
         return 0
 
     cdef int is_transparent(self, Chunk chunk, SiteRecord* s, uint64_t origin) except -1 nogil:
@@ -515,20 +478,20 @@ cdef class Collector:
                 error = resolve_list(self.info, header, offset, True, &offset)
                 at = header.loclists_base
             if not error:
-                error = live_entry(self.info, header, &self.scratch, offset, p.views, address,
+                error = live_entry(self.info, header, &self.lists.found, offset, p.views, address,
                                    s.view if s.flags & HAS_ENTRY and at_entry else 0, self.lines, &live, &is_live, &empty,
                                    &at)
                 if error == LINES_NEEDED:
                     with gil:
                         self.lines.decode()
-                    error = live_entry(self.info, header, &self.scratch, offset, p.views, address,
+                    error = live_entry(self.info, header, &self.lists.found, offset, p.views, address,
                                        s.view if s.flags & HAS_ENTRY and at_entry else 0, self.lines, &live, &is_live,
                                        &empty, &at)
             if error:
                 with gil:
                     raise_list_error(self.info, error, header.version >= 5, True, at)
-            entries = self.scratch.count
-            self.charge(entries)
+            entries = self.lists.found.count
+            self.lists.charge(entries)
             if not is_live:
                 found.status = NOT_LIVE
                 return 0
@@ -646,18 +609,18 @@ cdef class Collector:
         """Resolve an expression as a listing does; return whether it is that wherever the expression stands."""
         settings = self.settings
         cdef uint32_t i
+        cdef FunctionRecord* f
+        cdef uint64_t entry = 0
+        cdef bint at_entry = False
         expression = PyBytes_FromStringAndSize(<const char*>data, <Py_ssize_t>length)
         memset(outcome, 0, sizeof(Outcome))
         with settings.lock:
-            container = None
+            frame_base = None
             if root != <int32_t>NO_PARENT:
-                container = self.containers.get(root)
-                if container is None:
-                    container = self.containers[root] = settings.dwarf.records[self.number].function(
-                        self.chunk_number(chunk) << 32 | <uint64_t>(-1 - root)
-                    )
-            spot = Spot(self.unit, self.compiler, address, container, True,
-                        container is not None and container.address == address)
+                f = &chunk.functions[-1 - root]
+                frame_base = bytes(self.info.info[f.frame_base:f.frame_base + f.frame_base_length])
+                at_entry = self.lists.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &entry) and entry == address
+            spot = Spot(self.unit, self.compiler, address, frame_base, True, at_entry)
             key = b"%d/%d/%d/" % (type_.size, self.flavour, single) + expression
             known = settings.resolved.get(key)
             if known is None:
@@ -681,7 +644,3 @@ cdef class Collector:
         for i in range(outcome.form.count):
             outcome.form.values[i] = form.values[i]
         return independent
-
-    cdef object chunk_number(self, Chunk chunk):
-        cdef object chunks = self.settings.dwarf.records[self.number].chunks
-        return chunks.index(chunk)

@@ -28,7 +28,6 @@ from inlinetrace.sites._functions import Functions, Sources
 from inlinetrace.sites.locate import Locator
 
 if TYPE_CHECKING:
-    from inlinetrace.dwarf._scan import Chunk
     from inlinetrace.dwarf.info import DebugInfo
     from inlinetrace.sites.from_dwarf import Surroundings
 
@@ -59,7 +58,7 @@ def collect(
     image_base: int | None,
     jobs: int | None = None,
 ) -> list[Collected]:
-    """The sites of every chunk of records, in order, whatever the number of threads.
+    """The sites of every portion of the units, in order, whatever the number of threads.
 
     ``image_base`` is what addresses count from, None where they have no form (relocatable files). Raises FormatError.
     """
@@ -76,16 +75,16 @@ def collect(
         low=settings.site_address is SiteAddress.LOW,
         doubtful=settings.doubtful,
     )
-    tasks = [(number, chunk) for number, records in enumerate(dwarf.records) for chunk in records.chunks]
+    tasks = dwarf.portions
     own = threading.local()
 
-    def work(task: tuple[int, Chunk]) -> Collected:
-        number, chunk = task
+    def work(task: tuple[int, int, int]) -> Collected:
+        number, first, last = task
         collectors: dict[int, Collector] = own.__dict__.setdefault("collectors", {})
         collector = collectors.get(number)
         if collector is None:
             collector = collectors[number] = Collector(shared, number)
-        return collector.collect(chunk)
+        return collector.collect(first, last)
 
     jobs = jobs or dwarf.jobs
     if jobs > 1 and len(tasks) > 1:

@@ -121,8 +121,6 @@ def generate(
     tell("sites")
     start = image_base(image)
     parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
-    # The types need as much memory as the records: not both at once.
-    image.dwarf.forget_records()
     image.forget_code()
     if settings.wanted is not Wanted.INLINE:
         image.debug.forget_pages()

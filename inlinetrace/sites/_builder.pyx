@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from inlinetrace.code._flow cimport COPIES, REENTERED, SHARED_ADDRESS, Flow, Range
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
-from inlinetrace.dwarf._lists cimport Entries, Entry, find_live, raise_list_error, resolve_list
+from inlinetrace.dwarf._lists cimport Entry, find_live, raise_list_error, resolve_list
 from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._records cimport FunctionEntry, Records
 from inlinetrace.dwarf._scan cimport (
@@ -336,10 +336,10 @@ cdef class Builder:
         if not s.flags & HAS_RANGES:
             count = 1 if s.flags & HAS_LOW else 0
         else:
-            records.ranges_into(s.unit, s.ranges, s.flags, &records.scratch)
-            count = records.scratch.count
+            records.lists.read(s.unit, s.ranges, s.flags)
+            count = records.lists.found.count
             # what is asked of ranges takes far longer than reading them
-            records.charge(255 * <uint64_t>count)
+            records.lists.charge(255 * <uint64_t>count)
         if count > self.range_room:
             moved = realloc(self.ranges, count * sizeof(Range))
             if moved == NULL:
@@ -352,8 +352,8 @@ cdef class Builder:
                 self.ranges[0].end = s.high
             return count
         for i in range(count):
-            self.ranges[i].begin = records.scratch.items[i].begin
-            self.ranges[i].end = records.scratch.items[i].end
+            self.ranges[i].begin = records.lists.found.items[i].begin
+            self.ranges[i].end = records.lists.found.items[i].end
         return count
 
     cdef object inlined(self, Py_ssize_t number, uint64_t id_):
@@ -372,7 +372,7 @@ cdef class Builder:
         if i >= chunk.site_count:
             raise IndexError(id_)
         s = &chunk.sites[i]
-        if not records.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &address):
+        if not records.lists.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &address):
             return None
         unit = self.unit(number, s.unit)
         function = self.functions.function(self.origin_key(number, s.origin, s.flags))
@@ -565,10 +565,10 @@ cdef class Builder:
                 error = resolve_list(records.info, header, offset, True, &offset)
                 if error:
                     raise_list_error(records.info, error, header.version >= 5, True, header.loclists_base)
-            found = find_live(records.info, header, &records.scratch, offset, p.views, spot.address, spot.view,
+            found = find_live(records.info, header, &records.lists.found, offset, p.views, spot.address, spot.view,
                               spot.unit.source.lines, &live, &empty)
-            entries = records.scratch.count
-            records.charge(entries)
+            entries = records.lists.found.count
+            records.lists.charge(entries)
             if not found:
                 return NOT_LIVE
             if header.version >= 5:
@@ -591,7 +591,7 @@ cdef class Builder:
                     spot.unit.source.unit,
                     spot.unit.compiler,
                     spot.address,
-                    spot.container.entry if spot.container is not None else None,
+                    spot.container.entry.frame_base if spot.container is not None else None,
                     spot.inlined,
                     not spot.inlined or (spot.container is not None and spot.container.entry.address == spot.address),
                 )

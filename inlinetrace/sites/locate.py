@@ -19,7 +19,6 @@ from inlinetrace.sites.reasons import Compiler, Doubt, Reason, Unavailable
 from inlinetrace.sites.resolve import Context, Dependence, constant, resolve_traced
 
 if TYPE_CHECKING:
-    from inlinetrace.dwarf._records import FunctionEntry
     from inlinetrace.dwarf.expression import Operation
     from inlinetrace.dwarf.info import DebugInfo, Unit
 
@@ -34,26 +33,26 @@ Located = tuple[Location | Unavailable, Doubt | None]
 
 
 class Spot:
-    """Where a location is wanted: the site's address, and the function that contains it.
+    """Where a location is wanted: the site's address, and what the function around it has as DW_AT_frame_base.
 
     ``at_entry`` tells that the address is the entry of that function.
     """
 
-    __slots__ = ("address", "at_entry", "compiler", "function", "inlined", "unit")
+    __slots__ = ("address", "at_entry", "compiler", "frame_base", "inlined", "unit")
 
     def __init__(
         self,
         unit: Unit,
         compiler: Compiler,
         address: int,
-        function: FunctionEntry | None,
+        frame_base: bytes | None,
         inlined: bool,
         at_entry: bool,
     ) -> None:
         self.unit = unit
         self.compiler = compiler
         self.address = address
-        self.function = function
+        self.frame_base = frame_base
         self.inlined = inlined
         self.at_entry = at_entry
 
@@ -129,13 +128,13 @@ class Locator:
         )
 
     def _frame_base(self, spot: Spot) -> tuple[Operation, ...] | None:
-        function = spot.function
-        if function is None or not function.frame_base:
+        expression = spot.frame_base
+        if not expression:
             return None
-        known = self._frames.get(function.frame_base)
+        known = self._frames.get(expression)
         if known is None:
-            known = self._frames[function.frame_base] = decode(
-                function.frame_base,
+            known = self._frames[expression] = decode(
+                expression,
                 address_size=spot.unit.address_size,
                 offset_size=spot.unit.offset_size,
                 little_endian=self._little,
@@ -147,7 +146,7 @@ class Locator:
         """What a location with these bits of Dependence depends on, at one spot."""
         frame: object = None
         if depends & _FRAME:
-            frame = (spot.function.frame_base if spot.function else None, self._dwarf.cfa(spot.address))
+            frame = (spot.frame_base, self._dwarf.cfa(spot.address))
         return (
             depends,
             frame,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.dwarf.writer import Address, Die, Expression, Locations, Ranges, Unit
 from tests.elf.elfwriter import Code, Sym
 from tests.generate.ordinary import differences
 
+X86_64, S390 = 62, 22
 INT = die("base_type", label="int", name="int", byte_size=4, encoding=5)
 RDI = b"\x55"
 MASKED = op("breg5", sleb(4)) + op("deref_size", b"\x04")
@@ -282,6 +284,57 @@ def test_the_lowest_address_is_taken_as_pahole_does(tmp_path: Path) -> None:
     # away from the entry, nothing says that the argument is there already
     assert [forms[0] is None for part in parts for _, _, forms in part.rows()] == [True, True, False]
     assert counts(parts)[1] == {"no-entry": 2}
+
+
+# Every operation that the compiled path knows, and some that it leaves to the ordinary one.
+OPERATIONS = (
+    *[op(name) for name in (
+        "reg5", "reg17", "lit0", "lit5", "lit31", "dup", "drop", "over", "swap", "rot", "deref", "abs", "and", "div",
+        "minus", "mod", "mul", "neg", "not", "or", "plus", "shl", "shr", "shra", "xor", "eq", "ge", "nop",
+        "call_frame_cfa", "stack_value",
+    )],
+    *[op(name, sleb(number)) for name in ("breg3", "breg7", "breg17", "fbreg") for number in (0, 8, -16, 1 << 33)],
+    op("addr", (0x1234).to_bytes(8, "little")), op("const1u", b"\xff"), op("const1s", b"\xff"),
+    op("const2u", b"\xff\xff"), op("const4u", b"\xff" * 4), op("const8u", b"\xff" * 8), op("consts", sleb(-3)),
+    op("deref_size", b"\x04"), op("pick", b"\x01"), op("plus_uconst", b"\x07"), op("regx", b"\x05"),
+    op("bregx", b"\x05", sleb(4)), op("implicit_value", b"\x04\x01\x02\x03\x04"),
+    op("entry_value", b"\x01\x55"), op("GNU_entry_value", b"\x01\x51"), op("entry_value", b"\x02\x75\x00"),
+    op("implicit_pointer", bytes(4), b"\x00"), op("piece", b"\x02"), op("piece", b"\x04"), op("piece", b"\x08"),
+    op("stack_value") + op("piece", b"\x04"), op("stack_value") + op("piece", b"\x08"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 8, 16])
+@pytest.mark.parametrize("little_endian", [True, False])
+def test_any_expression_is_what_the_ordinary_path_says(tmp_path: Path, size: int, little_endian: bool) -> None:
+    draw = random.Random(size + 100 * little_endian)
+    places = [b"".join(draw.choices(OPERATIONS, k=draw.choice((1, 1, 2, 2, 3, 4, 6)))) for _ in range(600)]
+    sites = [
+        inlined(
+            die(
+                "formal_parameter",
+                abstract_origin="add.a",
+                location=Expression(place)
+                if draw.random() < 0.5
+                else Locations([("start_end", 0x1000, 0x1100, place), ("start_end", 0x1100, 0x1110, RDI)]),
+            ),
+            entry=draw.choice((0x1000, 0x1050)),
+        )
+        for place in places
+    ]
+    root = die(
+        "compile_unit",
+        die("base_type", label="int", name="int", byte_size=size, encoding=draw.choice((5, 7))),
+        add("a"),
+        die("subprogram", *sites, name="main", low_pc=Address(0x1000), high_pc=0x100, frame_base=Expression(b"\x56")),
+        name="a.c", language=0x1D, low_pc=Address(0), producer=draw.choice(("GNU C17 12.2.0", "clang version 19")),
+    )  # fmt: skip
+    path = tmp_path / "program"
+    machine = X86_64 if little_endian else S390
+    symbols = [Sym("main", 0x1000, 0x100, ".text")]
+    path.write_bytes(make_program([Unit(root)], symbols=symbols, little=little_endian, machine=machine))
+    assert differences(open_image(path)) == []
+    assert differences(open_image(path), doubtful=True) == []
 
 
 @pytest.mark.parametrize(
