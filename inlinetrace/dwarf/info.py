@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace._threads import in_order
 from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._records import Records
@@ -41,7 +41,8 @@ _UNITS_PER_TASK = 32
 _LINES_KEPT = 64
 
 
-@dataclass(frozen=True, slots=True)
+# not frozen: a kernel has thousands, and setting each field by object.__setattr__ takes its time
+@dataclass(slots=True, eq=False)
 class Unit:
     """One unit: what its header and root entry say. Strings are None and offsets None where absent."""
 
@@ -75,7 +76,7 @@ class DebugInfo:
         self.jobs = jobs or len(os.sched_getaffinity(0))
         self.alternate_missing = alternate is None and elf.debug_alt_link is not None
         self._units: dict[tuple[int, int], Unit] = {}
-        self._lines: dict[tuple[int, int, str | None], LineProgram] = {}
+        self._lines: dict[tuple[int | None, int, str | None], LineProgram] = {}
         supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
         self.infos: list[Info] = [self._make(elf, ".debug_info", supplement)]
         if elf.data(".debug_types"):
@@ -124,11 +125,7 @@ class DebugInfo:
             number, first, last = task
             return scan(self.infos[number], first, last)
 
-        if self.jobs > 1 and len(tasks) > 1:
-            with ThreadPoolExecutor(self.jobs) as pool:
-                chunks = list(pool.map(work, tasks))
-        else:
-            chunks = [work(task) for task in tasks]
+        chunks = in_order(work, tasks, self.jobs)
         by_info: list[list[Chunk]] = [[] for _ in self.infos]
         for (number, _, _), chunk in zip(tasks, chunks, strict=True):
             by_info[number].append(chunk)

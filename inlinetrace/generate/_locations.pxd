@@ -4,13 +4,16 @@ from libc.stdint cimport uint32_t, uint64_t
 from inlinetrace.generate._expressions cimport Form
 from inlinetrace.generate._tables cimport Table
 
-# One site that is kept: its parameters are the slots from first_slot on, each 1 + index of a form or 0.
+# One site that is kept: its parameters are the slots from first_slot on, each 1 + index of a form or 0. The last two
+# are for who puts the parts together.
 cdef struct SiteItem:
     uint64_t address
     uint64_t origin
     uint64_t canonical       # where the chain of origins ends
     uint32_t first_slot
     uint32_t slot_count
+    uint32_t section
+    uint32_t function
 
 cdef class FormTable:
     cdef Form* items

@@ -242,6 +242,8 @@ cdef class Collector:
         out.questions = []
         memset(out.reasons, 0, sizeof(out.reasons))
         memset(out.doubts, 0, sizeof(out.doubts))
+        make_room(<void**>&out.sites, &out.site_capacity, chunk.site_count, sizeof(SiteItem))
+        make_room(<void**>&out.slots, &out.slot_capacity, 2 * chunk.site_count, sizeof(uint32_t))
         with nogil:
             self.run(chunk, out)
         return out

@@ -31,14 +31,6 @@ cdef enum:
     F_CONTINUE = 0x100
     NOWHERE = 0xffffffff
 
-cdef struct Row:
-    uint64_t address
-    uint32_t origin          # index
-    uint32_t part
-    uint32_t first_slot
-    uint32_t slot_count
-    uint32_t section
-
 cdef struct Item:
     uint64_t order           # what is sorted by
     uint32_t func
@@ -108,107 +100,94 @@ cdef int _sort(Item* items, uint64_t count) except -1 nogil:
     return 0
 
 
+cdef uint32_t _section_of(const uint64_t* bounds, uint64_t count, uint64_t address) noexcept nogil:
+    """Index of the section with ``address``, NOWHERE if none has it; ``bounds`` are the starts, then the ends."""
+    cdef uint64_t low = 0, high = count, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if bounds[middle] <= address:
+            low = middle + 1
+        else:
+            high = middle
+    return <uint32_t>(low - 1) if low and address < bounds[count + low - 1] else <uint32_t>NOWHERE
+
+
+cdef uint32_t _number_of(Table* numbers, uint64_t** keys, uint64_t* capacity, uint64_t key) except 0xffffffff nogil:
+    """Number of ``key`` among ``keys``, counted from 0; it is added if it is a new one."""
+    cdef uint64_t hash_ = mix(0, key), at = hash_
+    cdef uint32_t number = next_number(numbers, hash_, &at)
+    while number:
+        if keys[0][number - 1] == key:
+            return number - 1
+        number = next_number(numbers, hash_, &at)
+    make_room(<void**>keys, capacity, numbers.count + 1, sizeof(uint64_t))
+    keys[0][numbers.count] = key
+    add_number(numbers, hash_)
+    return <uint32_t>(numbers.count - 1)
+
+
 cdef class Assembly:
     """See the stub."""
 
-    cdef Row* rows
-    cdef uint64_t row_count, row_capacity
     cdef list parts
+    cdef uint64_t site_count
     cdef readonly object origins, canonical
     cdef readonly list section_sites
     cdef readonly uint64_t without_section
 
     def __init__(self, parts, sections):
-        cdef uint64_t count = len(sections), i, at, low, high, middle, key, seen = 0, mask = 1, size
-        cdef uint64_t* starts = NULL
-        cdef uint64_t* ends = NULL
-        cdef uint64_t* sites = NULL
-        cdef uint32_t* slots = NULL
-        cdef uint64_t* keys = NULL
-        cdef uint64_t* ends_of = NULL
-        cdef uint64_t total = 0
         cdef Collected part
+        cdef uint64_t i, count = len(sections), capacity = 0, other_capacity = 0, known
+        cdef uint64_t* bounds = NULL
+        cdef uint64_t* sites = NULL
+        cdef uint64_t* keys = NULL
+        cdef uint64_t* ends = NULL
+        cdef Table numbers
         cdef SiteItem* site
-        cdef Row* row
-        cdef uint32_t number
+        cdef uint32_t section = <uint32_t>NOWHERE
         self.parts = list(parts)
-        for part in self.parts:
-            total += part.site_count
-        while mask < 2 * total + 2:
-            mask *= 2
+        memset(&numbers, 0, sizeof(numbers))
         try:
-            starts = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
-            ends = <uint64_t*>malloc((count + 1) * sizeof(uint64_t))
+            bounds = <uint64_t*>malloc((2 * count + 1) * sizeof(uint64_t))
             sites = <uint64_t*>calloc(count + 1, sizeof(uint64_t))
-            slots = <uint32_t*>calloc(mask, sizeof(uint32_t))
-            keys = <uint64_t*>malloc((total + 1) * sizeof(uint64_t))
-            ends_of = <uint64_t*>malloc((total + 1) * sizeof(uint64_t))
-            if starts == NULL or ends == NULL or sites == NULL or slots == NULL or keys == NULL or ends_of == NULL:
+            if bounds == NULL or sites == NULL:
                 raise MemoryError
-            mask -= 1
             for i in range(count):
-                starts[i], ends[i] = sections[i]
-            make_room(<void**>&self.rows, &self.row_capacity, total + 1, sizeof(Row))
-            at = count
-            number = 0
+                bounds[i], bounds[count + i] = sections[i]
             for part in self.parts:
                 for i in range(part.site_count):
                     site = &part.sites[i]
-                    if at == count or not starts[at] <= site.address < ends[at]:
-                        low = 0
-                        high = count
-                        while low < high:
-                            middle = (low + high) >> 1
-                            if starts[middle] <= site.address:
-                                low = middle + 1
-                            else:
-                                high = middle
-                        at = count
-                        if low and site.address < ends[low - 1]:
-                            at = low - 1
-                    if at == count:
+                    if section == <uint32_t>NOWHERE or not bounds[section] <= site.address < bounds[count + section]:
+                        section = _section_of(bounds, count, site.address)
+                    site.section = section
+                    if section == <uint32_t>NOWHERE:
                         self.without_section += 1
                         continue
-                    key = mix(0, site.origin) & mask
-                    while slots[key] and keys[slots[key] - 1] != site.origin:
-                        key = (key + 1) & mask
-                    if not slots[key]:
-                        keys[seen] = site.origin
-                        ends_of[seen] = site.canonical
-                        seen += 1
-                        slots[key] = <uint32_t>seen
-                    row = &self.rows[self.row_count]
-                    row.address = site.address
-                    row.origin = slots[key] - 1
-                    row.part = number
-                    row.first_slot = site.first_slot
-                    row.slot_count = site.slot_count
-                    row.section = <uint32_t>at
-                    sites[at] += 1
-                    self.row_count += 1
-                number += 1
+                    known = numbers.count
+                    site.function = _number_of(&numbers, &keys, &capacity, site.origin)
+                    if numbers.count > known:
+                        make_room(<void**>&ends, &other_capacity, numbers.count, sizeof(uint64_t))
+                        ends[site.function] = site.canonical
+                    sites[section] += 1
+                    self.site_count += 1
             self.origins = make_array("Q")
-            self.origins.frombytes((<const uint8_t*>keys)[:seen * sizeof(uint64_t)])
+            self.origins.frombytes((<const uint8_t*>keys)[:numbers.count * sizeof(uint64_t)])
             self.canonical = make_array("Q")
-            self.canonical.frombytes((<const uint8_t*>ends_of)[:seen * sizeof(uint64_t)])
+            self.canonical.frombytes((<const uint8_t*>ends)[:numbers.count * sizeof(uint64_t)])
             self.section_sites = [sites[i] for i in range(count)]
         finally:
-            free(starts)
-            free(ends)
+            free(bounds)
             free(sites)
-            free(slots)
             free(keys)
-            free(ends_of)
-
-    def __dealloc__(self):
-        free(self.rows)
+            free(ends)
+            free(numbers.slots)
 
     def __len__(self):
-        return self.row_count
+        return self.site_count
 
     def encode(self, func_ids, *, uint32_t first_id, names, bases, bint by_offset=False, uint32_t address_size=8,
                bint little_endian=True, rfc=None):
-        cdef _Encoder encoder = _Encoder(self.parts, rfc is not None, address_size, little_endian)
+        cdef _Encoder encoder = _Encoder(rfc is not None, address_size, little_endian)
         cdef const uint32_t[::1] funcs = func_ids
         cdef const uint32_t[::1] rfc_names = rfc[0] if rfc is not None else func_ids
         cdef const uint32_t[::1] rfc_protos = rfc[1] if rfc is not None else func_ids
@@ -216,7 +195,8 @@ cdef class Assembly:
         cdef uint64_t i, count = 0, section, section_count = len(self.section_sites), first, kept = 0
         cdef uint64_t without_function = 0, out_of_range = 0, at
         cdef int64_t offset
-        cdef Row* row
+        cdef Collected part
+        cdef const SiteItem* site
         cdef uint64_t* base_of = NULL
         cdef uint64_t* ends = NULL
         cdef uint32_t* words
@@ -225,7 +205,7 @@ cdef class Assembly:
         if rfc is not None and (len(rfc[0]) != len(func_ids) or len(rfc[1]) != len(func_ids)):
             raise ValueError("arrays of other lengths than there are functions")
         try:
-            items = <Item*>malloc((self.row_count + 1) * sizeof(Item))
+            items = <Item*>malloc((self.site_count + 1) * sizeof(Item))
             base_of = <uint64_t*>malloc((section_count + 1) * sizeof(uint64_t))
             ends = <uint64_t*>calloc(section_count + 2, sizeof(uint64_t))
             if items == NULL or base_of == NULL or ends == NULL:
@@ -234,30 +214,33 @@ cdef class Assembly:
                 base_of[i] = bases[i]
                 # the items of a section stand together; all of them in the RFC
                 ends[i + 1] = ends[i] + (0 if rfc is not None else <uint64_t>self.section_sites[i])
-            with nogil:
-                for i in range(self.row_count):
-                    row = &self.rows[i]
-                    if not funcs[row.origin]:
+            for part in self.parts:
+                encoder.turn_to(part)
+                for i in range(part.site_count):
+                    site = &part.sites[i]
+                    if site.section == <uint32_t>NOWHERE:
+                        continue
+                    if not funcs[site.function]:
                         without_function += 1
                         continue
-                    offset = <int64_t>(row.address - base_of[row.section])
+                    offset = <int64_t>(site.address - base_of[site.section])
                     # offsets of the RFC wrap around
                     if not 0 <= offset <= 0xffffffffLL and not (
                             encoder.rfc and -0x80000000LL <= offset < 0x80000000LL):
                         out_of_range += 1
                         continue
-                    at = ends[row.section]
+                    at = ends[site.section]
                     if encoder.rfc:
                         at = kept
-                    items[at].func = funcs[row.origin]
+                    items[at].func = funcs[site.function]
                     items[at].offset = <uint32_t>offset
-                    items[at].origin = row.origin
-                    items[at].proto = encoder.proto_of(row)
+                    items[at].origin = site.function
+                    items[at].proto = encoder.proto_of(site)
                     if by_offset or encoder.rfc:
-                        items[at].order = <uint64_t>(<uint32_t>offset) << 32 | funcs[row.origin]
+                        items[at].order = <uint64_t>(<uint32_t>offset) << 32 | funcs[site.function]
                     else:
-                        items[at].order = <uint64_t>funcs[row.origin] << 32 | <uint32_t>offset
-                    ends[row.section] += 1
+                        items[at].order = <uint64_t>funcs[site.function] << 32 | <uint32_t>offset
+                    ends[site.section] += 1
                     kept += 1
             first_proto = first_id + encoder.forms.count
             locsecs = 0
@@ -313,10 +296,8 @@ cdef class _Encoder:
 
     cdef bint rfc, little_endian
     cdef uint32_t address_size
-    cdef list parts
     cdef FormTable forms
     cdef Collected part
-    cdef uint32_t part_number
     cdef dict maps
     cdef array.array known           # of the part at hand: number of each of its forms, 0 if it has none yet
     cdef uint32_t* numbers
@@ -328,13 +309,11 @@ cdef class _Encoder:
     cdef uint32_t* words
     cdef uint64_t word_count, word_capacity
 
-    def __cinit__(self, list parts, bint rfc, uint32_t address_size, bint little_endian):
-        self.parts = parts
+    def __cinit__(self, bint rfc, uint32_t address_size, bint little_endian):
         self.rfc = rfc
         self.address_size = address_size
         self.little_endian = little_endian
         self.forms = FormTable()
-        self.part_number = <uint32_t>NOWHERE
         self.maps = {}
 
     def __dealloc__(self):
@@ -343,10 +322,9 @@ cdef class _Encoder:
         free(self.proto_numbers.slots)
         free(self.words)
 
-    cdef int turn_to(self, uint32_t number) except -1:
-        """Make part ``number`` the one at hand. Parts of one collector share their forms."""
-        self.part = <Collected>self.parts[number]
-        self.part_number = number
+    cdef int turn_to(self, Collected part) except -1:
+        """Make ``part`` the one at hand. Parts of one collector share their forms."""
+        self.part = part
         known = self.maps.get(id(self.part.forms))
         if known is None:
             known = self.maps[id(self.part.forms)] = make_array("I", bytes(4 * max(self.part.forms.count, 1)))
@@ -361,19 +339,16 @@ cdef class _Encoder:
             number = self.numbers[slot - 1] = self.forms.intern(&self.part.forms.items[slot - 1])
         return number
 
-    cdef uint32_t proto_of(self, const Row* row) except? 0xffffffff nogil:
+    cdef uint32_t proto_of(self, const SiteItem* site) except? 0xffffffff nogil:
         """Number of the LOC_PROTO of a site, counted from 0."""
         cdef uint64_t i, first = self.pool_count, hash_, at
         cdef uint32_t slot, count, number
         cdef const Form* form
         cdef Form half
-        if row.part != self.part_number:
-            with gil:
-                self.turn_to(row.part)
-        make_room(<void**>&self.pool, &self.pool_capacity, self.pool_count + 2 * <uint64_t>row.slot_count, sizeof(uint32_t))
+        make_room(<void**>&self.pool, &self.pool_capacity, self.pool_count + 2 * <uint64_t>site.slot_count, sizeof(uint32_t))
         count = 0
-        for i in range(row.slot_count):
-            slot = self.part.slots[row.first_slot + i]
+        for i in range(site.slot_count):
+            slot = self.part.slots[site.first_slot + i]
             if slot:
                 form = &self.part.forms.items[slot - 1]
                 if self.rfc and not form.flags & (F_CONST | F_DEREF):

@@ -17,10 +17,10 @@ from __future__ import annotations
 import enum
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inlinetrace._threads import in_order
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.generate._expressions import Frames
 from inlinetrace.generate._locations import Collected, Collector, Settings
@@ -86,12 +86,7 @@ def collect(
             collector = collectors[number] = Collector(shared, number)
         return collector.collect(first, last)
 
-    jobs = jobs or dwarf.jobs
-    if jobs > 1 and len(tasks) > 1:
-        with ThreadPoolExecutor(jobs) as pool:
-            parts = list(pool.map(work, tasks))
-    else:
-        parts = [work(task) for task in tasks]
+    parts = in_order(work, tasks, jobs or dwarf.jobs)
     # All at once: to decode the code of a kernel for each would cost more than everything else here.
     questions = set[int]().union(*(part.questions_asked() for part in parts))
     if questions:

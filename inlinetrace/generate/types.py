@@ -22,11 +22,11 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace._threads import in_order
 from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.dwarf.info import KEY_SHIFT, OFFSET_MASK
@@ -251,18 +251,8 @@ def _collect_functions(debug: DebugInfo, features: Features, threads: int, origi
         for number, offsets in waiting:
             mine.collect_functions(number, offsets)
 
-    _together(collectors, work)
+    in_order(work, collectors, len(collectors))
     return collectors
-
-
-def _together(collectors: list[Collector], work: Callable[[Collector], None]) -> None:
-    """Let each collector do ``work`` in a thread of its own."""
-    if len(collectors) == 1:
-        work(collectors[0])
-        return
-    with ThreadPoolExecutor(len(collectors)) as pool:
-        for done in [pool.submit(work, mine) for mine in collectors]:
-            done.result()
 
 
 def _numbers(languages: Iterable[str]) -> frozenset[int]:
@@ -327,7 +317,7 @@ def _collect(
             mine.collect(number, first, last, excluded)
 
     try:
-        _together(collectors, work)
+        in_order(work, collectors, len(collectors))
     except ForeignReferenceError:
         together = _collector(debug, features, joint=True)
         for number, first, last in tasks:

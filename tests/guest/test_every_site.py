@@ -40,11 +40,13 @@ def test_sites_come_and_go_under_load(tmp_path: Path) -> None:
             sweep.try_refused(chosen["refused"])
         for portion in batches(chosen["probes"]):
             sweep.attach(portion)
-            say(f"{sum(sweep.outcome.values())} tried, {len(sweep.wrong)} predicted wrong; {sweep.hit} hit")
+            tried = sum(sweep.outcome.values())
+            say(f"{tried} tried, {len(sweep.wrong)} predicted wrong; {sweep.hit} hit, {sweep.optimized} jumps")
     log.close()
     print(sweep.report())
     table = [[*key, count] for key, count in sweep.outcome.items()]
     results = {"table": table, "wrong": sweep.wrong, "seconds": sweep.seconds}
     Path(os.environ["OUT"], "every-site.json").write_text(json.dumps(results))
     assert sweep.hit
+    assert sweep.optimized
     assert sweep.right >= 0.995, "\n".join(sweep.wrong[:50])

@@ -1,0 +1,51 @@
+"""Work on many tasks by several threads.
+
+>>> in_order(scan, tasks, jobs=2)                # [scan(task) for task in tasks]
+
+concurrent.futures does this too, and costs every start of a command a tenth of its time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> list[Result]:
+    """Return what ``work`` gives for each task, in their order; the calling thread is one of the ``jobs``.
+
+    Tasks are begun in order. After an exception no more are begun, and that of the first task which failed is raised.
+    """
+    results: dict[int, Result] = {}
+    failed: dict[int, BaseException] = {}
+    waiting = iter(range(len(tasks)))
+    lock = threading.Lock()
+
+    def next_task() -> int | None:
+        with lock:
+            return None if failed else next(waiting, None)
+
+    def run() -> None:
+        while (number := next_task()) is not None:
+            try:
+                results[number] = work(tasks[number])
+            except BaseException as error:
+                failed[number] = error
+
+    threads = [threading.Thread(target=run) for _ in range(min(jobs, len(tasks)) - 1)]
+    for thread in threads:
+        thread.start()
+    run()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as error:
+        # Ctrl-C while the others are still at work
+        failed[-1] = error
+    if failed:
+        raise failed[min(failed)]
+    return [results[number] for number in range(len(tasks))]

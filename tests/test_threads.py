@@ -1,0 +1,56 @@
+"""Tasks by several threads: results in their order, the first fault, and nothing begun after it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from inlinetrace._threads import in_order
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5, 100])
+def test_results_are_in_the_order_of_the_tasks(jobs: int) -> None:
+    assert in_order(lambda number: number * number, range(50), jobs) == [number * number for number in range(50)]
+    assert in_order(str, [], jobs) == []
+
+
+def test_threads_work_at_once() -> None:
+    together = threading.Barrier(3, timeout=60)
+    assert sorted(in_order(lambda _: together.wait(), range(3), 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_the_first_task_that_fails_is_told(jobs: int) -> None:
+    def work(number: int) -> None:
+        if number in (3, 5):
+            raise ValueError(number)
+
+    with pytest.raises(ValueError, match="3"):
+        in_order(work, range(1000), jobs)
+
+
+def test_after_a_failure_nothing_is_begun() -> None:
+    begun: list[int] = []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        if number == 3:
+            raise ValueError(number)
+
+    with pytest.raises(ValueError, match="3"):
+        in_order(work, range(1000), 1)
+    assert begun == [0, 1, 2, 3]
+
+
+def test_an_interruption_of_the_calling_thread_is_raised() -> None:
+    interrupted = threading.Event()
+
+    def work(_: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            interrupted.set()
+            raise KeyboardInterrupt
+        assert interrupted.wait(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_order(work, range(100), 3)
