@@ -33,7 +33,7 @@ _UD2 = b"\x0f\x0b"
 # struct bug_entry: with file and line, without, with a format; struct alt_instr: since 6.3, before.
 _BUG_ENTRY_SIZES = (12, 8, 16)
 _ALTERNATIVE_SIZES = (14, 12)
-_JUMP_ENTRY_SIZE, _STATIC_CALL_SIZE, _PARAVIRT_SIZE = 16, 8, 16
+_JUMP_ENTRY_SIZE, _STATIC_CALL_SIZE, _PARAVIRT_SIZE, _RETPOLINE_SIZE = 16, 8, 16, 4
 
 
 class TextSymbol(NamedTuple):
@@ -228,6 +228,11 @@ class KernelText:
         """Static calls (struct static_call_site, include/linux/static_call_types.h)."""
         names = ("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites")
         return self._relative(*names, _STATIC_CALL_SIZE)
+
+    @cached_property
+    def retpolines(self) -> AddressSet:
+        """Indirect calls and jumps through a thunk, which the kernel may make plain ones when it starts."""
+        return self._relative("__retpoline_sites", "__retpoline_sites_end", ".retpoline_sites", _RETPOLINE_SIZE)
 
     @cached_property
     def bugs(self) -> AddressSet:

@@ -72,6 +72,10 @@ class Refusal(enum.Enum):
     """More probes than --max-probes allows."""
     NO_SYMBOL = "no-symbol"
     """A module has no symbol from which the address could be counted."""
+    DEADLOCK = "deadlock"
+    """The code holds a lock that a hit would wait for: the kernel takes the probe, and the machine stops."""
+    MISEMULATED = "misemulated"
+    """The kernel takes the probe and carries out the instruction wrongly: the machine crashes."""
     REJECTED = "rejected"
     """The kernel did not accept the probe."""
 

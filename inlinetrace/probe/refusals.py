@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from inlinetrace.probe.kernel_text import KernelText, merged
 from inlinetrace.probe.plan import Check, Refusal
+from inlinetrace.target.kcore import KernelMemory
 
 if TYPE_CHECKING:
     from inlinetrace.sites.model import Site
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from inlinetrace.target.image import Image
 
 BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
+CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 # 0xffffffff81c00010-0xffffffff81c00290<tab>name: kprobe_blacklist_seq_show() of kernel/kprobes.c
 _BLACKLISTED = re.compile(r"0x([0-9a-f]{1,16})-0x([0-9a-f]{1,16})\t")
 _LONGEST_INSTRUCTION = 15
+_MISEMULATED = (Refusal.MISEMULATED, "kernels return to the wrong place from this call when it is probed")
 _LEGACY_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 # is_prefix_bad() in arch/x86/kernel/uprobes.c: segment overrides other than fs and gs, and lock.
 _BAD_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0xF0))
@@ -32,6 +35,9 @@ _BAD_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0xF0))
 _BAD_OPCODES = frozenset(
     bytes.fromhex("06070e1617 1e1f272f37 3f60616c6d 6e6f829acc cdcecfd4d5 d6e4e5e6e7 eaecedeeef f1f4fafb")
 )
+# What holds a lock that the clocks of traces take: where HPET is the clocksource, a probe in there that the kernel has
+# turned into a jump waits for itself (read_hpet() of arch/x86/kernel/hpet.c, which makes an exception of traps alone).
+_HOLDS_LOCK_OF_CLOCK = frozenset(("read_hpet",))
 # far calls and jumps, breakpoints, iret; pop ss
 _NOT_EMULATED = frozenset((0x9A, 0xEA, 0xCC, 0xCF, 0x17))
 
@@ -54,7 +60,7 @@ def program_check(image: Image) -> Check:
 def kernel_check(image: Image, host: Host | None = None) -> Check:
     """The check for a kernel image or module: kprobes. ``host`` is the machine that runs it."""
     rules = KernelRules(image, host)
-    return lambda site: rules.refusal(site.address)
+    return lambda site: rules.refusal(site.address) or holds_lock(site) or rules.misemulated(site.address)
 
 
 def predict(image: Image, addresses: Iterable[int], host: Host | None = None) -> dict[int, tuple[Refusal, str] | None]:
@@ -78,6 +84,7 @@ class KernelRules:
         self._text = KernelText(image.program)
         self._x86 = image.program.machine.name == "x86_64"
         self._more = [] if host is None else running_blacklist(host, image)
+        self._memory = None if host is None or image.loaded is None else KernelMemory.open(host)
 
     @cached_property
     def _traced_only(self) -> bool:
@@ -124,6 +131,39 @@ class KernelRules:
             return Refusal.INSTRUCTION, "the kernel cannot emulate this instruction"
         return None
 
+    def misemulated(self, address: int) -> tuple[Refusal, str] | None:
+        """Why the kernel would go on in the wrong place after the instruction at an address of the file."""
+        if not self._x86:
+            return None
+        instruction = self._text.read(address, _LONGEST_INSTRUCTION)
+        if x86_is_misemulated(instruction, address in self._text.retpolines):
+            return _MISEMULATED
+        runtime = None if self._memory is None else self._image.runtime_address(address)
+        # what the file has may have been replaced when the kernel started
+        return None if runtime is None else _misemulated_now(self._memory, runtime)
+
+
+def _misemulated_now(memory: KernelMemory | None, address: int) -> tuple[Refusal, str] | None:
+    """The same for the instruction that is at a run-time address now."""
+    if memory is None or not x86_is_misemulated(memory.read(address, _LONGEST_INSTRUCTION)):
+        return None
+    return _MISEMULATED
+
+
+def holds_lock(site: Site) -> tuple[Refusal, str] | None:
+    """Why a hit in the function around a site would stop the machine."""
+    if site.inlined and site.container is not None and site.container.split(".")[0] in _HOLDS_LOCK_OF_CLOCK:
+        return Refusal.DEADLOCK, f"{site.container} holds a lock that reading the clock takes"
+    return None
+
+
+def _clock_is_locked(host: Host) -> bool:
+    """Whether the running kernel takes a lock to read its clock."""
+    try:
+        return host.read_text(CLOCKSOURCE).strip() == "hpet"
+    except OSError:
+        return False
+
 
 def running_blacklist(host: Host, image: Image) -> list[tuple[int, int]]:
     """Stretches of the file that the running kernel has on its blacklist; none where it does not show them."""
@@ -147,11 +187,15 @@ def _ranges(host: Host, bias: int) -> list[tuple[int, int]]:
 def running_check(listed: BtfImage, host: Host) -> Check:
     """The check for the running kernel or a module without its file: what is neither there nor on its blacklist.
 
-    The kernel itself looks for boundaries of instructions and for what it rewrites.
+    The kernel itself looks for boundaries of instructions and for what it rewrites. What would stop it is read from its
+    memory, and from the name of the function around the site.
     """
     reader = listed.reader
     blacklist = _ranges(host, 0)
     kernel = reader.module is None
+    memory = KernelMemory.open(host) if listed.machine.name == "x86_64" else None
+    # where addresses are hidden nothing tells which function a site is in
+    unknown = reader.surroundings is None and _clock_is_locked(host)
 
     def check(site: Site) -> tuple[Refusal, str] | None:
         section = site.section or ""
@@ -162,7 +206,12 @@ def running_check(listed: BtfImage, host: Host) -> Check:
             address = known.address + site.section_offset
             if any(start <= address < end for start, end in blacklist):
                 return Refusal.BLACKLIST, ""
-        return None
+            problem = _misemulated_now(memory, address)
+            if problem is not None:
+                return problem
+        if unknown and site.inlined:
+            return Refusal.DEADLOCK, "it may hold a lock that reading the clock takes: sysctl kernel.kptr_restrict=1"
+        return holds_lock(site)
 
     return check
 
@@ -190,6 +239,22 @@ def x86_can_be_emulated(instruction: bytes) -> bool:
         # vmcall, vmlaunch, vmresume...
         return not (following[1] >> 6 == 3 and following[1] >> 3 & 7 == 0)
     return True
+
+
+def x86_is_misemulated(instruction: bytes, is_retpoline: bool = False) -> bool:
+    """Whether the kernel returns to the wrong place from a call that it emulates for a kprobe.
+
+    It pushes what lies 5 bytes on (int3_emulate_call() of arch/x86/include/asm/text-patching.h), whatever the length
+    of the call is: a prefix makes it longer; one through a register is shorter, for which only kernels since 6.8 and
+    later stable ones account (kprobe_emulate_call_indirect()). A retpoline may have become one of these.
+    """
+    at = 0
+    while at < len(instruction) and (instruction[at] in _LEGACY_PREFIXES or 0x40 <= instruction[at] <= 0x4F):
+        at += 1
+    opcode, field = instruction[at : at + 1], instruction[at + 1 : at + 2]
+    if opcode == b"\xe8":
+        return at > 0 or is_retpoline
+    return opcode == b"\xff" and bool(field) and field[0] >> 6 == 3 and field[0] >> 3 & 7 == 2
 
 
 def x86_steps_over(instruction: bytes) -> bool:

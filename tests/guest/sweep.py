@@ -39,7 +39,7 @@ BATCH = 1000
 _OPTIMIZATION = Path("/proc/sys/debug/kprobes-optimization")
 
 # What the plan itself leaves out, whatever the kernel would do: of a duplicate the first description counts.
-_OUR_OWN = (Refusal.DUPLICATE, Refusal.TOO_MANY_ARGUMENTS)
+_OUR_OWN = (Refusal.DUPLICATE, Refusal.TOO_MANY_ARGUMENTS, Refusal.DEADLOCK, Refusal.MISEMULATED)
 
 
 def planned(kernel: Kernel, wanted: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import signal
 import struct
 from collections.abc import Iterator
@@ -100,6 +101,16 @@ def test_a_trace_is_killed_under_load_and_clean_leaves_its_neighbour_alone(tmp_p
         os.lseek(file.fileno(), 5, os.SEEK_SET)
         hits = end(neighbour)
     assert (5, os.SEEK_SET) in [(hit["args"]["offset"], hit["args"]["whence"]) for hit in hits if hit["inlined"]]
+
+
+@pytest.mark.guest(timeout=400)
+def test_what_the_kernel_takes_and_dies_of_is_left_out(tmp_path: Path) -> None:
+    with Load(tmp_path) as load, tracing("hpet_readl", "acpi_register_gsi", "-k", VMLINUX) as trace:
+        assert re.search(r"not hpet_readl at \w+: deadlock: read_hpet holds a lock", trace.said), trace.said
+        assert re.search(r"not acpi_register_gsi at \w+: misemulated: ", trace.said), trace.said
+        # the kernel makes jumps of what it has taken
+        load.wait_for_rounds(5)
+        end(trace)
 
 
 @pytest.mark.guest(timeout=400)

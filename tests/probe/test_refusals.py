@@ -10,11 +10,23 @@ import pytest
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.probe.kernel_text import AddressSet, KernelText, covers, merged
 from inlinetrace.probe.plan import Refusal
-from inlinetrace.probe.refusals import BLACKLIST, predict, running_blacklist, x86_can_be_emulated
+from inlinetrace.probe.refusals import (
+    BLACKLIST,
+    CLOCKSOURCE,
+    kernel_check,
+    predict,
+    running_blacklist,
+    running_check,
+    x86_can_be_emulated,
+    x86_is_misemulated,
+)
+from inlinetrace.sites.model import Site
 from inlinetrace.target.image import Image
 from inlinetrace.target.loaded import LoadedKernel
+from inlinetrace.target.running_btf import open_running_btf
+from tests.btf import examples
 from tests.elf.elfwriter import Code, Rel, Sec, Sym, elf_file
-from tests.target.machine import Machine
+from tests.target.machine import Machine, core_file
 
 TEXT = 0xFFFFFFFF81000000
 TABLES = 0xFFFFFFFF82000000
@@ -62,6 +74,7 @@ class SmallKernel:
         symbols += [Sym(name, INIT + 16, 0, section=".init.text") for name in self.options]
         at = TABLES
         prefixes = {"alt_instructions": ("__alt_instructions", "__alt_instructions_end")}
+        prefixes["retpoline_sites"] = ("__retpoline_sites", "__retpoline_sites_end")
         prefixes["parainstructions"] = ("__parainstructions", "__parainstructions_end")
         for name, content in self.tables.items():
             first, last = prefixes.get(name, (f"__start_{name}", f"__stop_{name}"))
@@ -181,6 +194,105 @@ def test_calls_through_memory_unless_they_are_replaced_at_the_start(kernel: Smal
     kernel.table("parainstructions", word(second) + bytes((3, 7)) + bytes(6))
     assert one(kernel, first) is Refusal.INSTRUCTION
     assert one(kernel, second) is None
+
+
+# The kernel takes probes at all of these. The first crashed Debian's 6.1.192: cpu_stopper_thread() went on in the last
+# byte of its call.
+@pytest.mark.parametrize(
+    ("instruction", "is_retpoline", "wrong"),
+    [
+        ("2ee8cdf5c700", False, True), ("66e8cdf5c700", False, True), ("48e8cdf5c700", False, True),
+        ("e8cdf5c70090", False, False), ("e8cdf5c70090", True, True), ("e9cdf5c70090", True, False),
+        ("ffd0", False, True), ("41ffd7", False, True), ("2effd7", False, True), ("ffe0", False, False),
+        ("ff1425000000a0", False, False), ("ff30", False, False), ("2ec3", False, False), ("ff", False, False),
+        ("", True, False), ("2e", False, False),
+    ],
+)  # fmt: skip
+def test_calls_that_return_to_the_wrong_place(instruction: str, is_retpoline: bool, wrong: bool) -> None:
+    assert x86_is_misemulated(bytes.fromhex(instruction), is_retpoline) is wrong
+
+
+def site(address: int, container: str = "traced", *, inlined: bool = True) -> Site:
+    return Site("inlined", inlined, address, None, None, None, None, "", (), container=container)
+
+
+def test_what_would_stop_the_machine_is_refused_though_the_kernel_takes_it(kernel: SmallKernel) -> None:
+    padded, thunk, plain = kernel.at("traced", 8), kernel.at("traced", 16), kernel.at("traced", 24)
+    kernel.put(padded, bytes.fromhex("2ee8cdf5c700"))
+    kernel.put(thunk, bytes.fromhex("e8cdf5c700"))
+    kernel.put(plain, bytes.fromhex("e8cdf5c700"))
+    kernel.table("retpoline_sites", relative(kernel.end, thunk))
+    image = kernel.build()
+    assert set(predict(image, [padded, thunk, plain]).values()) == {None}
+    check = kernel_check(image)
+    found = [check(site(address)) for address in (padded, thunk, plain)]
+    assert [None if reason is None else reason[0] for reason in found] == [
+        Refusal.MISEMULATED,
+        Refusal.MISEMULATED,
+        None,
+    ]
+
+
+def test_a_probe_that_would_wait_for_itself(kernel: SmallKernel) -> None:
+    check = kernel_check(kernel.build())
+    for container in ("read_hpet", "read_hpet.cold"):
+        found = check(site(kernel.at("traced", 8), container))
+        assert found == (Refusal.DEADLOCK, f"{container} holds a lock that reading the clock takes")
+    # its entry is before the lock
+    assert check(site(kernel.at("traced", 8), "read_hpet", inlined=False)) is None
+    assert check(site(kernel.at("traced", 8), "read_tsc")) is None
+
+
+def test_the_instruction_in_memory_counts_too(kernel: SmallKernel, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    image = kernel.build()
+    moved = 0x1200000
+    image.loaded = LoadedKernel("_stext", TEXT, TEXT + moved)
+    now = bytearray(b"\x90" * 64)
+    now[8:10] = bytes.fromhex("ffd0")
+    machine.write("/proc/kcore", core_file([(kernel.at("traced") + moved, bytes(now))]))
+    check = kernel_check(image, machine.host)
+    assert check(site(kernel.at("traced", 7))) is None
+    found = check(site(kernel.at("traced", 8)))
+    assert found is not None
+    assert found[0] is Refusal.MISEMULATED
+
+
+def location_info(tmp_path: Path, kallsyms: str) -> Machine:
+    """A kernel with two inlined sites in its location info, at _stext+0x10 and _stext+0x30."""
+    machine = Machine(tmp_path)
+    machine.kernel(stext=TEXT)
+    machine.write("/proc/kallsyms", kallsyms)
+    machine.write("/sys/kernel/btf/vmlinux", examples.SPLIT_MAIN)
+    machine.write("/sys/kernel/btf/vmlinux.inline", examples.SPLIT_INLINE)
+    return machine
+
+
+def refusals(machine: Machine) -> list[Refusal | None]:
+    listed = open_running_btf(machine.host)
+    check = running_check(listed, machine.host)
+    found = [check(site) for site in listed.listing(["*"]).sites() if site.inlined]
+    return [None if reason is None else reason[0] for reason in found]
+
+
+def test_without_the_file_the_symbols_and_the_memory_tell(tmp_path: Path) -> None:
+    names = f"{TEXT:x} T _text\n{TEXT:x} T _stext\n{TEXT + 8:x} t read_hpet\n{TEXT + 0x28:x} t other\n"
+    machine = location_info(tmp_path, f"{names}{TEXT + 0x100:x} T _etext\n")
+    assert refusals(machine) == [Refusal.DEADLOCK, None]
+    memory = bytearray(64)
+    memory[0x30:0x36] = bytes.fromhex("2ee8cdf5c700")
+    machine.write("/proc/kcore", core_file([(TEXT, bytes(memory))]))
+    assert refusals(machine) == [Refusal.DEADLOCK, Refusal.MISEMULATED]
+
+
+def test_with_hidden_addresses_a_clock_with_a_lock_forbids_all(tmp_path: Path) -> None:
+    machine = location_info(tmp_path, "0 T _text\n0 T _stext\n0 T _etext\n")
+    machine.write("/proc/sys/kernel/kptr_restrict", "2\n")
+    assert refusals(machine) == [None, None]
+    machine.write(CLOCKSOURCE, "tsc\n")
+    assert refusals(machine) == [None, None]
+    machine.write(CLOCKSOURCE, "hpet\n")
+    assert refusals(machine) == [Refusal.DEADLOCK, Refusal.DEADLOCK]
 
 
 @pytest.mark.parametrize("size", [12, 14])
