@@ -25,6 +25,7 @@ from inlinetrace.errors import InlineTraceError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from inlinetrace.btf.reader import Btf
+    from inlinetrace.generate.base import Base
     from inlinetrace.generate.pipeline import Generated, Report, Settings
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     tasks = _tasks(args, host)
     if args.embed and len(tasks) != 1:
         raise UsageError("--embed goes with one FILE")
-    base = _base(args)
+    base = _base(args, many=len(tasks) > 1)
     failed = skipped = code = 0
     gc.freeze()
     for task in tasks:
@@ -210,16 +211,23 @@ def _tasks(args: argparse.Namespace, host: Host) -> list[_Task]:
 class _Base(NamedTuple):
     """What the results are split from, and the files that it was read from, outermost first."""
 
-    btf: Btf | None
+    types: Base | None
     paths: list[str]
 
+    @property
+    def btf(self) -> Btf | None:
+        """The object itself."""
+        return None if self.types is None else self.types.btf
 
-def _base(args: argparse.Namespace) -> _Base:
+
+def _base(args: argparse.Namespace, *, many: bool) -> _Base:
     """The innermost of the bases, read once; for modules by name the running kernel's if none is named."""
     from inlinetrace.btf.load import load
+    from inlinetrace.generate.base import Base
 
     paths = args.base_btf or ([_RUNNING_BTF] if args.module and not args.files else [])
-    return _Base(load(paths[-1], paths[:-1]) if paths else None, [os.path.abspath(path) for path in paths])
+    types = Base(load(paths[-1], paths[:-1]), many=many) if paths else None
+    return _Base(types, [os.path.abspath(path) for path in paths])
 
 
 def _open(task: _Task, args: argparse.Namespace, host: Host) -> Image:
@@ -248,7 +256,7 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
         made = generate(
             image,
             settings,
-            base=base.btf,
+            base=base.types,
             jobs=args.jobs,
             progress=None if progress is None else lambda step: progress(f"{task.name}: {step}"),
         )
@@ -295,6 +303,7 @@ def _own_base(image: Image, base: _Base) -> _Base:
     """What location info alone is split from: BASE, or the file's own ``.BTF``, for a module on top of BASE."""
     from inlinetrace.btf.load import MAIN
     from inlinetrace.btf.reader import Btf
+    from inlinetrace.generate.base import Base
 
     if base.btf is not None and not image.program.relocatable:
         return base
@@ -302,7 +311,7 @@ def _own_base(image: Image, base: _Base) -> _Base:
         section = elf.section(MAIN)
         if section is not None and not section.nobits and section.size:
             own = Btf(elf.raw_data(section), base.btf, path=elf.path, section=MAIN)
-            return _Base(own, [*base.paths, os.path.abspath(elf.path)])
+            return _Base(Base(own), [*base.paths, os.path.abspath(elf.path)])
     if base.btf is None:
         raise UsageError(f"{image.path} has no section .BTF that location info could refer to: name the types with -B")
     return base

@@ -1,5 +1,9 @@
+from array import array
+
 from inlinetrace.btf._index import Index
 from inlinetrace.btf.reader import Btf
 from inlinetrace.generate._graph import Graph
 
 def load_base(g: Graph, index: Index, base: Btf) -> None: ...
+def name_strings(g: Graph, strings: bytes, at: int, offsets: array[int]) -> None: ...
+def copy_base(g: Graph, other: Graph) -> None: ...

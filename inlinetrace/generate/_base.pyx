@@ -1,15 +1,16 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
 """An existing BTF object as nodes of a graph, so that equal types of a program find its ids."""
+from cpython cimport array
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memchr
+from libc.string cimport memchr, memset
 
 from inlinetrace.btf._index cimport Index, Layer, layer_of, record_of, string_of, word_at
 from inlinetrace.generate._graph cimport Graph
 from inlinetrace.generate._store cimport (
     B_ARRAY, B_CONST, B_DECL_TAG, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT,
-    B_STRUCT, B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, TAG, TAG_UNION, Words, names_find,
-    names_intern, push, reserve, store_lookup,
+    B_STRUCT, B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, TAG, TAG_UNION, Words, copy_array,
+    names_copy, names_intern, push, reserve, store_copy, store_lookup,
 )
 
 from inlinetrace.errors import FormatError
@@ -242,3 +243,50 @@ def load_base(Graph g, Index index, base):
     for i in range(1, g.base_end):
         if g.base_node_of[i] and g.base_ids[g.base_node_of[i]] == 0:
             g.base_ids[g.base_node_of[i]] = i
+
+
+def name_strings(Graph g, const uint8_t[::1] strings, uint64_t at, offsets):
+    """Give every string of ``strings``, which begin at string offset ``at``, a number among the names of the graph.
+
+    ``offsets`` ("I" array) gets 1 + the offset by number, the first one of equal strings.
+    """
+    cdef uint64_t start = 0, end = <uint64_t>strings.shape[0]
+    cdef const uint8_t* data
+    cdef const uint8_t* nul
+    cdef uint32_t name
+    cdef array.array found = offsets
+    while start < end:
+        data = &strings[0]
+        nul = <const uint8_t*>memchr(data + start, 0, end - start)
+        if nul == NULL:
+            break
+        name = names_intern(&g.names, data + start, <uint32_t>(nul - (data + start)))
+        if name == NONE:
+            raise MemoryError
+        if name:
+            if name >= <uint64_t>len(found):
+                array.resize_smart(found, <Py_ssize_t>g.names.count + 1024)
+                memset(found.data.as_uints + name, 0, <size_t>(len(found) - name) * 4)
+            if found.data.as_uints[name] == 0:
+                found.data.as_uints[name] = <uint32_t>(at + start) + 1
+        start = (nul - data) + 1
+
+
+def copy_base(Graph g, Graph other):
+    """Give a new graph what load_base has given ``other``, to which nothing was added since."""
+    cdef uint64_t ids = <uint64_t>other.base_end + 1
+    if (store_copy(&g.store, &other.store) or names_copy(&g.names, &other.names)
+            or copy_array(<void**>&g.enums, other.enums, other.enum_names, 4)
+            or copy_array(<void**>&g.base_node_of, other.base_node_of, ids, 4)
+            or copy_array(<void**>&g.base_cell_of, other.base_cell_of, ids, 4)
+            or copy_array(<void**>&g.base_first, other.base_first, ids, 4)
+            or copy_array(<void**>&g.base_ids, other.base_ids, <uint64_t>other.base_nodes + 1, 4)
+            or copy_array(<void**>&g.base_refs.v, other.base_refs.v, other.base_refs.n, 4)
+            or copy_array(<void**>&g.base_functions.v, other.base_functions.v, other.base_functions.n, 4)):
+        raise MemoryError
+    g.base = other.base
+    g.base_end = other.base_end
+    g.base_nodes = other.base_nodes
+    g.enum_names = other.enum_names
+    g.base_refs.n = g.base_refs.capacity = other.base_refs.n
+    g.base_functions.n = g.base_functions.capacity = other.base_functions.n

@@ -138,6 +138,16 @@ cdef class Emitter:
                     self.string_of[name] = <uint32_t>(at + start) + 1
                 start = (nul - data) + 1
 
+    def know_names(self, const uint32_t[::1] offsets):
+        """The same for names by their numbers: 1 + the offset of each, 0 for none."""
+        cdef uint64_t count = <uint64_t>offsets.shape[0]
+        self.string_names = <uint32_t>max(self.graph.names.count + 1024, count)
+        self.string_of = <uint32_t*>calloc(self.string_names, 4)
+        if self.string_of == NULL:
+            raise MemoryError
+        if count:
+            memcpy(self.string_of, &offsets[0], count * 4)
+
     cdef int _record(self, uint32_t name, uint32_t info, uint32_t third) noexcept nogil:
         """The three words that every record begins with."""
         cdef uint32_t offset = self._string(name)

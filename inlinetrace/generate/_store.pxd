@@ -89,6 +89,7 @@ cdef inline uint32_t hash_words(const uint32_t* words, uint32_t n) noexcept nogi
     return <uint32_t>(h >> 32)
 
 cdef int store_init(Store* s) noexcept nogil
+cdef int store_copy(Store* s, const Store* other) noexcept nogil
 cdef void store_free(Store* s) noexcept nogil
 cdef uint32_t store_lookup(Store* s, const uint32_t* words, uint32_t n) noexcept nogil
 cdef uint32_t store_find(Store* s, const uint32_t* words, uint32_t n) noexcept nogil
@@ -118,10 +119,12 @@ cdef struct Names:
     uint32_t mask
 
 cdef int names_init(Names* n) noexcept nogil
+cdef int names_copy(Names* n, const Names* other) noexcept nogil
 cdef void names_free(Names* n) noexcept nogil
 cdef uint32_t names_intern(Names* n, const uint8_t* text, uint32_t length) noexcept nogil
 cdef uint32_t names_find(Names* n, const uint8_t* text, uint32_t length) noexcept nogil
 
+cdef int copy_array(void** array, const void* other, uint64_t count, size_t item) noexcept nogil
 cdef int grow_array(void** array, uint64_t* capacity, uint64_t wanted, size_t item) noexcept nogil
 
 cdef inline int room(void** array, uint64_t* capacity, uint64_t count, size_t item) noexcept nogil:

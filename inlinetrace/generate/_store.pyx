@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """The tables behind _store.pxd: nodes by their words, names by their bytes. All of it runs without the GIL."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 cdef enum:
@@ -47,6 +47,51 @@ cdef void store_free(Store* s) noexcept nogil:
     free(s.following)
     free(s.table)
     memset(s, 0, sizeof(Store))
+
+
+cdef int copy_array(void** array, const void* other, uint64_t count, size_t item) noexcept nogil:
+    """Put a copy of the ``count`` items of another array in the place of one; -1 without memory."""
+    cdef void* made
+    free(array[0])
+    array[0] = NULL
+    if other == NULL:
+        return 0
+    made = malloc(max(count, <uint64_t>1) * item)
+    if made == NULL:
+        return -1
+    memcpy(made, other, count * item)
+    array[0] = made
+    return 0
+
+
+cdef int store_copy(Store* s, const Store* other) noexcept nogil:
+    """Make a store that has been initialised like another one; -1 without memory."""
+    s.used = other.used
+    s.capacity = other.capacity
+    s.count = other.count
+    s.node_capacity = other.node_capacity
+    s.mask = other.mask
+    s.last = other.last
+    # what lies behind the last record is compared with before it is known to be one
+    if copy_array(<void**>&s.words, other.words, other.capacity, 4):
+        return -1
+    if copy_array(<void**>&s.start, other.start, other.node_capacity, 4) \
+            or copy_array(<void**>&s.hashes, other.hashes, other.node_capacity, 4) \
+            or copy_array(<void**>&s.following, other.following, other.node_capacity, 4):
+        return -1
+    return copy_array(<void**>&s.table, other.table, <uint64_t>other.mask + 1, 4)
+
+
+cdef int names_copy(Names* n, const Names* other) noexcept nogil:
+    """Make names that have been initialised like others, whose bytes they share; -1 without memory."""
+    n.count = other.count
+    n.capacity = other.capacity
+    n.mask = other.mask
+    if copy_array(<void**>&n.at, other.at, other.capacity, sizeof(void*)) \
+            or copy_array(<void**>&n.length, other.length, other.capacity, 4) \
+            or copy_array(<void**>&n.hashes, other.hashes, other.capacity, 4):
+        return -1
+    return copy_array(<void**>&n.table, other.table, <uint64_t>other.mask + 1, 4)
 
 
 cdef inline int _resize(void** array, uint64_t wanted, size_t item) noexcept nogil:

@@ -22,6 +22,7 @@ from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, UsageError
+from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.locations import LocationSettings, SiteAddress, collect, counts
 from inlinetrace.generate.locsec import InlineSections, LocsecSettings, Written, code_sections
@@ -104,7 +105,7 @@ def generate(
     image: Image,
     settings: Settings | None = None,
     *,
-    base: Btf | None = None,
+    base: Base | Btf | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Generated:
@@ -132,15 +133,16 @@ def generate(
     if settings.wanted is Wanted.INLINE:
         if base is None:
             raise UsageError("location info alone needs the types that it refers to")
-        beneath = base
+        given = Base.of(base)
+        beneath = given.btf
         own = _functions(
             found,
-            lambda keys: functions_onto_base(image.dwarf, keys, beneath, features=settings.features, threads=jobs),
+            lambda keys: functions_onto_base(image.dwarf, keys, given, features=settings.features, threads=jobs),
         )
     else:
         types = _types(image, settings, base, jobs)
         main = types.encode(layout=settings.layout)
-        beneath = Btf(main, base)
+        beneath = Btf(main, None if base is None else Base.of(base).btf)
         own = _functions(found, types.inline_object)
     tell("location info")
     functions = _names_and_prototypes(own, beneath) if settings.locsec.dialect is Dialect.RFC else None
@@ -164,7 +166,7 @@ def generate(
     )
 
 
-def _types(image: Image, settings: Settings, base: Btf | None, jobs: int | None) -> Types:
+def _types(image: Image, settings: Settings, base: Base | Btf | None, jobs: int | None) -> Types:
     return types_from_dwarf(
         image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(image.symbols_file)
     )

@@ -35,6 +35,7 @@ from inlinetrace.generate._collect import Collector, ForeignReferenceError
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
 from inlinetrace.generate._separate import separate
+from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.kfuncs import kernel_functions
 
@@ -130,7 +131,7 @@ def types_from_dwarf(
     debug: DebugInfo,
     *,
     features: Features | None = None,
-    base: Btf | None = None,
+    base: Base | Btf | None = None,
     threads: int | None = None,
     image: ImageFacts | None = None,
     excluded_languages: Iterable[str] = ("rust", "c++"),
@@ -145,22 +146,14 @@ def types_from_dwarf(
     features = features or Features()
     elf = debug.elf
     byte_order = "little" if elf.little_endian else "big"
-    if base is not None and base.byte_order != byte_order:
-        raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
-    graph = Graph()
-    if base is not None:
-        from inlinetrace.generate._base import load_base
-
-        load_base(graph, base.index, base)
+    beneath = None if base is None else _base_of(base, byte_order)
+    graph = Graph() if beneath is None else beneath.graph()
     collectors, joint = _collect(debug, features, threads or debug.jobs, _numbers(excluded_languages))
     graph.prepare(collectors)
     _tell_apart(graph, debug, features, collectors if joint else None)
     for collector in collectors:
         collector.forget()
-    if base is None:
-        emitter = Emitter(graph, swap=byte_order != sys.byteorder)
-    else:
-        emitter = _emitter_onto(graph, base, byte_order)
+    emitter = Emitter(graph, swap=byte_order != sys.byteorder) if beneath is None else beneath.emitter(graph)
     emitter.write_types()
     image = image or ImageFacts(elf)
     counts = _write_functions(emitter, image.elf, features)
@@ -176,7 +169,7 @@ def types_from_dwarf(
 def functions_onto_base(
     debug: DebugInfo,
     origins: array[int],
-    base: Btf,
+    base: Base | Btf,
     *,
     features: Features | None = None,
     threads: int | None = None,
@@ -190,13 +183,8 @@ def functions_onto_base(
     Errors: as of ``types_from_dwarf``.
     """
     features = features or Features()
-    byte_order = "little" if debug.elf.little_endian else "big"
-    if base.byte_order != byte_order:
-        raise MismatchError(f"the base is {base.byte_order}-endian, the program is not", path=base.path)
-    from inlinetrace.generate._base import load_base
-
-    graph = Graph()
-    load_base(graph, base.index, base)
+    beneath = _base_of(base, "little" if debug.elf.little_endian else "big")
+    graph = beneath.graph()
     excluded = _numbers(excluded_languages)
     whole: list[Collector] = []
     joint = False
@@ -214,7 +202,7 @@ def functions_onto_base(
         collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
     graph.prepare(collectors)
     _tell_apart(graph, debug, features, collectors if joint else None)
-    emitter = _emitter_onto(graph, base, byte_order)
+    emitter = beneath.emitter(graph)
     emitter.know_base()
     emitter.know_functions()
     return _inline_object(emitter, origins)
@@ -272,18 +260,12 @@ def _tell_apart(graph: Graph, debug: DebugInfo, features: Features, joint: list[
     separate(graph, read_again)
 
 
-def _emitter_onto(graph: Graph, base: Btf, byte_order: str) -> Emitter:
-    """A writer whose ids and strings continue those of ``base``."""
-    swap = byte_order != sys.byteorder
-    emitter = Emitter(
-        graph, swap=swap, first_id=base.end_id, first_string=sum(len(layer.strings) for layer in base.chain)
-    )
-    at = 0
-    for layer in base.chain:
-        strings = layer.strings
-        emitter.know_strings(strings, at)
-        at += len(strings)
-    return emitter
+def _base_of(base: Base | Btf, byte_order: str) -> Base:
+    """``base``, which has to be of that byte order."""
+    found = Base.of(base)
+    if found.btf.byte_order != byte_order:
+        raise MismatchError(f"the base is {found.btf.byte_order}-endian, the program is not", path=found.btf.path)
+    return found
 
 
 def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:

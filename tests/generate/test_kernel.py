@@ -14,6 +14,7 @@ from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import validate
 from inlinetrace.dwarf.info import DebugInfo
 from inlinetrace.elf.file import ElfFile
+from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.types import types_from_dwarf
 from tests.generate.graphs import differences
@@ -56,11 +57,12 @@ def test_kernel_and_modules(distribution_kernel: Kernel, tmp_path: Path) -> None
     assert len(types.encode()) <= len(theirs.data) + 12 * 4
 
     paths = sorted(distribution_kernel.debug_modules.rglob("*.ko*"), key=lambda path: path.stat().st_size)
+    base = Base(theirs, many=True)
     for path in (paths[len(paths) // 3], paths[2 * len(paths) // 3], paths[len(paths) * 29 // 30]):
         copy = Path(shutil.copy(path, tmp_path / path.name))
         module_theirs = pahole(copy, tmp_path / "module.btf", base_file)
         debug = DebugInfo(ElfFile.open(path))
-        module = Btf(types_from_dwarf(debug, features=LIKE_OLD_PAHOLE, base=theirs).encode(), theirs)
+        module = Btf(types_from_dwarf(debug, features=LIKE_OLD_PAHOLE, base=base).encode(), theirs)
         assert validate(module, strict=True) == [], path.name
         left, right = differences(module, module_theirs)
         assert {Kind(module.kind(id_)) for id_ in left} <= {Kind.FUNC, Kind.FUNC_PROTO, Kind.PTR}, path.name

@@ -11,6 +11,7 @@ from inlinetrace.btf.reader import Btf
 from inlinetrace.btf.validate import validate
 from inlinetrace.dwarf.info import DebugInfo
 from inlinetrace.elf.file import ElfFile
+from inlinetrace.generate.base import Base
 from inlinetrace.generate.types import Types, types_from_dwarf
 from tests.dwarf.writer import REFERENCES, Die, Form, Unit, die, make_program
 from tests.elf.elfwriter import Sec, Sym
@@ -65,7 +66,7 @@ def read(
     little: bool = True,
     symbols: Sequence[Sym] = (),
     more: Sequence[Sec] = (),
-    base: Btf | None = None,
+    base: Base | Btf | None = None,
     **options: Any,
 ) -> Types:
     """The types of a program with these units."""
@@ -74,9 +75,12 @@ def read(
 
 
 def btf(*units: Unit, base: Btf | None = None, **options: Any) -> Btf:
-    """The same as an object, which has to be valid."""
+    """The same as an object, which has to be valid. A base that serves for many programs gives the same each time."""
     result = Btf(read(*units, base=base, **options).encode(), base)
     assert validate(result, strict=True) == []
+    if base is not None:
+        for_many = Base(base, many=True)
+        assert {read(*units, base=for_many, **options).encode() for _ in range(2)} == {result.data}
     return result
 
 
