@@ -46,7 +46,7 @@ def _cells(kernel: Kernel, row: Row, runs: int) -> list[object]:
     ]  # fmt: skip
     if row.peer and peer:
         cells += [
-            " ".join(argument for argument in row.peer if "/" not in argument),
+            row.peer_name or " ".join(argument for argument in row.peer if "/" not in argument),
             _seconds(peer.cpu),
             _seconds(peer.wall),
             peer.memory >> 20,

@@ -18,17 +18,22 @@ from tests.kernels import Kernel
 # pfunct stops at the first unit that has the function: one in a late unit makes it look as far as we always do.
 FUNCTION = "tcp_v4_rcv"
 EARLY_FUNCTION = "vfs_llseek"
+_MODULES = 30
 _INPUTS = Path(__file__).resolve().parents[2] / ".cache/bench"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``name`` is what the user asks for; ``limit`` the CPU seconds that ours may take, None without a promise."""
+    """``name`` is what the user asks for; ``limit`` the CPU seconds that ours may take, None without a promise.
+
+    ``peer_name`` is what the peer is called in the table, by default its command line without paths.
+    """
 
     name: str
     ours: tuple[str, ...]
     peer: tuple[str, ...] | None = None
     limit: float | None = None
+    peer_name: str | None = None
 
 
 def inlinetrace(*arguments: str) -> tuple[str, ...]:
@@ -153,6 +158,20 @@ def generate_inline(kernel: Kernel) -> Row:
     return _generate(kernel, "generate --inline-only", "--inline-only")
 
 
+def generate_modules(kernel: Kernel) -> Row:
+    """Types of modules, split from their kernel's; the peer begins with the base for each of them."""
+    _, base = _generated(kernel)
+    every = sorted(str(path) for path in kernel.debug_modules.rglob("*.ko*"))
+    modules = every[:: max(len(every) // _MODULES, 1)]
+    loop = f'for m; do pahole -J -j2 --btf_base={base} --btf_encode_detached={DIRECTORY}/pahole.btf "$m"; done'
+    return Row(
+        f"generate --base-only, {len(modules)} modules",
+        inlinetrace("generate", *modules, "-B", base, "--base-only", "-o", DIRECTORY, "-q", "--no-cache"),
+        ("sh", "-c", loop, "sh", *modules),
+        peer_name="pahole -J --btf_base, one by one",
+    )
+
+
 ROWS: tuple[Callable[[Kernel], Row], ...] = (
     list_function,
     list_early_function,
@@ -165,4 +184,5 @@ ROWS: tuple[Callable[[Kernel], Row], ...] = (
     generate_base,
     generate_inline,
     generate_both,
+    generate_modules,
 )
