@@ -8,7 +8,7 @@ are counted and limited.
 """
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from inlinetrace.btf._dedup_graph cimport equivalent, forget, keep_hypothesis, same_shape

@@ -7,7 +7,7 @@ already stay what they are.
 """
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from inlinetrace.btf._dedup_state cimport (

@@ -5,7 +5,7 @@
 from one description of each kind: ``field_*`` writes `` key=value`` or ``,"key":value``.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, strlen
 
 from inlinetrace.btf._index cimport (

@@ -6,7 +6,7 @@ object gives back the record.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from inlinetrace.btf._index cimport SHAPE_NEW, SHAPE_OTHER, SHAPE_RFC, Index, Layer, layer_of, record_of, string_of, word_at
+from inlinetrace.btf._index cimport SHAPE_NEW, SHAPE_OTHER, Index, Layer, layer_of, record_of, string_of, word_at
 
 from inlinetrace.errors import FormatError
 

@@ -8,7 +8,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from inlinetrace.btf._index cimport (
-    SHAPE_NEW, SHAPE_OTHER, SHAPE_RFC, Index, Layer, kind_of, layer_of, legal_flags, record_of, string_of, word_at,
+    SHAPE_OTHER, SHAPE_RFC, Index, Layer, kind_of, layer_of, legal_flags, record_of, string_of, word_at,
 )
 
 cdef enum Rule:

@@ -9,11 +9,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
-from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb, skip
+from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb
 from inlinetrace.dwarf._forms cimport (
-    ERR_ABBREV, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG, V_LIST_INDEX, V_NONE, V_OFFSET, V_REF,
-    V_SIGNATURE, V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec, UnitHeader, Value,
-    find_abbreviation, free_abbreviations, load_abbreviations, read_form, skip_form,
+    ERR_ABBREV, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG, V_LIST_INDEX, V_OFFSET, V_REF, V_SIGNATURE,
+    V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Spec, UnitHeader, Value, find_abbreviation,
+    free_abbreviations, load_abbreviations, read_form, skip_form,
 )
 from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info, describe, start_of

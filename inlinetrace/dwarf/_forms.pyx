@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Abbreviation tables (DWARF 5 section 7.5.3), compiled for one unit at a time."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 
-from inlinetrace.dwarf._cursor cimport Cursor, ERR_SIZE, make_cursor, read_sleb, read_u8, read_uleb
+from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_sleb, read_u8, read_uleb
 
 
 cdef int _grow(void** array, uint32_t* capacity, size_t item) noexcept nogil:

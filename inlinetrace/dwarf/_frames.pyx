@@ -6,14 +6,15 @@ found there. The program of one function is run when somebody asks about an addr
 """
 from array import array
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport (
     ERR_NONE, Cursor, make_cursor, read_sleb, read_u8, read_u32, read_u64, read_uint, read_uleb, skip, skip_leb,
 )
 from inlinetrace.dwarf._frame_entries cimport (
-    BACKWARDS, DEEP, MAX_REMEMBERED, MOVED_IN_CIE, NOT_A_REGISTER, OPCODE, UNBALANCED, Cie, Fde, FrameEntries, address_mask,
+    BACKWARDS, DEEP, MAX_REMEMBERED, MOVED_IN_CIE, NOT_A_REGISTER, OPCODE, UNBALANCED, Fde, FrameEntries,
+    address_mask,
 )
 
 cdef enum:

@@ -3,11 +3,11 @@
 
 Location lists carry gcc's view pairs where they have them (DW_AT_GNU_locviews, or DW_LLE_view_pair in the list).
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from inlinetrace.dwarf._cursor cimport Cursor, ERR_END, make_cursor, read_u8, read_u16, read_uint, read_uleb, skip
+from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_u8, read_u16, read_uint, read_uleb, skip
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._units cimport Info, describe

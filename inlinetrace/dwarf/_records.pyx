@@ -14,8 +14,8 @@ from inlinetrace.dwarf._lists cimport (
 )
 from inlinetrace.dwarf._ranges cimport RangeReader
 from inlinetrace.dwarf._scan cimport (
-    ABSTRACT, ALT_ORIGIN, DECLARATION, EXTERNAL, HAS_ENTRY, HAS_LOW, HAS_RANGES, LIST_INDEX, LOC_BYTES, LOC_EXPRESSION,
-    LOC_LIST, LOC_LIST_INDEX, LOC_SINT, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
+    ABSTRACT, ALT_ORIGIN, DECLARATION, EXTERNAL, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST,
+    LOC_LIST_INDEX, LOC_SINT, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
 )
 from inlinetrace.dwarf._units cimport Info
 

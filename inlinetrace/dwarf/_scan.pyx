@@ -4,17 +4,17 @@
 Names and types are left where they are; a record has offsets only. What has no use here (types, variables, labels) is
 passed over, by DW_AT_sibling where the language has no functions inside of types.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
-from inlinetrace.dwarf._cursor cimport Cursor, ERR_SIZE, fail, make_cursor, read_uleb, skip
+from inlinetrace.dwarf._cursor cimport Cursor, ERR_SIZE, make_cursor, read_uleb, skip
 from inlinetrace.dwarf._forms cimport (
-    ERR_ABBREV, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG, V_LIST_INDEX, V_NONE, V_OFFSET, V_REF, V_SINT,
-    V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec, UnitHeader, Value, find_abbreviation,
-    free_abbreviations, load_abbreviations, read_form, skip_form,
+    ERR_ABBREV, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG, V_LIST_INDEX, V_NONE, V_REF, V_SINT, V_UINT,
+    Abbreviation, Abbreviations, Spec, UnitHeader, Value, find_abbreviation, free_abbreviations, load_abbreviations,
+    read_form, skip_form,
 )
-from inlinetrace.dwarf._units cimport Info, describe, start_of
+from inlinetrace.dwarf._units cimport Info, describe
 
 from inlinetrace.errors import FormatError
 

@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
 """Unit headers (DWARF 5 section 7.5.1), their root entries, and the strings and addresses that units refer to."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memset
 
 from inlinetrace.dwarf._cursor cimport (
-    Cursor, ERR_END, ERR_STRING, error_text, make_cursor, read_u8, read_u16, read_u32, read_u64, read_uint, read_uleb,
+    Cursor, error_text, make_cursor, read_u8, read_u16, read_u32, read_u64, read_uint, read_uleb,
 )
 from inlinetrace.dwarf._forms cimport (
     ERR_ABBREV, ERR_FORM, ERR_INDIRECT, STR_ALT, STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR, V_ADDRESS,
-    V_ADDRESS_INDEX, V_NONE, V_OFFSET, V_SINT, V_STRING, V_STRING_INDEX, V_UINT, Abbreviation, Abbreviations, Spec,
-    UnitHeader, Value, find_abbreviation, free_abbreviations, load_abbreviations, packed, read_form,
+    V_ADDRESS_INDEX, V_NONE, V_STRING, V_STRING_INDEX, Abbreviation, Abbreviations, Spec, UnitHeader, Value,
+    find_abbreviation, free_abbreviations, load_abbreviations, packed, read_form,
 )
 
 from inlinetrace.errors import FormatError, UnsupportedError

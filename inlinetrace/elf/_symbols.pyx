@@ -6,7 +6,7 @@ as 0xffff0000U | number, which no file reaches.
 """
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from inlinetrace.dwarf._cursor cimport host_is_little, inlinetrace_swap16, inlinetrace_swap32, inlinetrace_swap64
 

@@ -5,7 +5,7 @@ The meaning of every expression is that of inlinetrace.sites.resolve, sites.doub
 for those whose operations only move and add up registers, the frame base, constants and addresses. Whatever computes
 more is known to have no form and needs no nodes. What is not certain here is left to them: resolve_simple says so.
 """
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport (
@@ -13,7 +13,7 @@ from inlinetrace.dwarf._cursor cimport (
 )
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._frame_entries cimport Fde
-from inlinetrace.dwarf._frames cimport CFA_REGISTER, FrameTable, Row
+from inlinetrace.dwarf._frames cimport CFA_REGISTER, Row
 
 from inlinetrace.errors import FormatError
 from inlinetrace.sites.reasons import Doubt, Reason

@@ -3,16 +3,16 @@
 
 Whatever thread read a unit, the result is in the order of units, so it does not depend on the number of threads.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from inlinetrace.dwarf._units cimport Info
-from inlinetrace.generate._collect cimport NAME_NUMBER, NAME_PACKED, Collector, UnitSlice
+from inlinetrace.generate._collect cimport NAME_NUMBER, NAME_PACKED, Collector
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_CONST, B_DECL_TAG, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT,
-    B_STRUCT, B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VAR, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, TAG, TAG_NAME, TAG_UNION,
-    names_free, names_init, names_intern, push, record_words, reserve, store_free, store_init, store_lookup,
+    B_ARRAY, B_CONST, B_DECL_TAG, B_ENUM, B_ENUM64, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT, B_STRUCT,
+    B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VAR, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, TAG, TAG_NAME, TAG_UNION, names_free,
+    names_init, names_intern, push, record_words, reserve, store_free, store_init, store_lookup,
 )
 
 from inlinetrace.errors import FormatError

@@ -6,7 +6,7 @@ function, and for each parameter of the prototype the form of a LOC_PARAM or non
 step; equal expressions are resolved once, the simple ones in _expressions.pyx, the rest by sites.locate under a lock.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memset
 
@@ -15,8 +15,8 @@ from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport LINES_NEEDED, Entry, live_entry, raise_list_error, resolve_list
 from inlinetrace.dwarf._ranges cimport RangeReader
 from inlinetrace.dwarf._scan cimport (
-    ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX,
-    LOC_NONE, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
+    ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX, LOC_NONE,
+    NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
 )
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._signatures cimport Position, Signature, Signatures, TypeInfo

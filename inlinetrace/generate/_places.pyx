@@ -4,7 +4,7 @@
 A location that is a register at the function's start says it, and so does DW_OP_entry_value of a register anywhere. For
 ``consistent_func`` alone: a location that cannot be read says nothing, and is no reason to give up.
 """
-from libc.stdint cimport uint8_t, uint16_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_u16, read_u8, read_uint, read_uleb, skip
 from inlinetrace.generate._collect cimport Collector

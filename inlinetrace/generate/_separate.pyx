@@ -13,18 +13,18 @@ Against a base there is a softer case: the base only declares a tag, and a unit 
 has remain the base's, whose pointers lead to the declaration, but pointers and prototypes of the unit are new.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from inlinetrace.generate._collect cimport (
-    F_DECLARATION, F_ODD, F_VARIADIC, OWN_INDEX, OWN_RECORD, OWN_SHIFT, R_PASS, R_UNDEFINED, R_VOID, Annotation,
-    Collector, Function, Item, KeptFunction, Record,
+    F_DECLARATION, F_VARIADIC, OWN_INDEX, OWN_RECORD, OWN_SHIFT, R_PASS, R_UNDEFINED, R_VOID, Annotation, Collector,
+    Function, KeptFunction, Record,
 )
-from inlinetrace.generate._graph cimport HARD, PRIVATE, SOFT, Graph, Private, UnitPlace, reference_at, reference_count
+from inlinetrace.generate._graph cimport HARD, PRIVATE, SOFT, Graph, Private, reference_at, reference_count
 from inlinetrace.generate._resolve cimport parameter_of
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_DECL_TAG, B_ENUM, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT, B_TYPEDEF, B_UNION, HEAD_FLAG, HEAD_VLEN, TAG, TAG_UNION,
-    Store, Words, grow_array, push, reserve, store_free, store_init, store_lookup,
+    B_DECL_TAG, B_ENUM, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT, B_TYPEDEF, B_UNION, HEAD_FLAG, TAG, TAG_UNION, Store,
+    Words, push, reserve, store_free, store_init, store_lookup,
 )
 
 cdef enum:

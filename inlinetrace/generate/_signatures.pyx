@@ -5,14 +5,14 @@ A kernel has a hundred thousand abstract instances, which the readers of inlinet
 Here a plain one is read without the GIL: a DW_TAG_subprogram that has no origin, with parameters whose types lie in
 the same section. Everything else is asked of inlinetrace.sites, so that there is one meaning of what is not plain.
 """
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb
 from inlinetrace.dwarf._forms cimport (
-    V_BLOCK, V_REF, Abbreviation, Abbreviations, Spec, UnitHeader, Value, find_abbreviation, free_abbreviations,
-    load_abbreviations, read_form, skip_form,
+    V_BLOCK, V_REF, Abbreviation, Spec, UnitHeader, Value, find_abbreviation, free_abbreviations, load_abbreviations,
+    read_form, skip_form,
 )
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._tables cimport add_number, make_room, next_number

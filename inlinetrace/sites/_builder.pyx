@@ -7,13 +7,12 @@ from libc.string cimport memcpy
 
 from inlinetrace.code._flow cimport COPIES, REENTERED, SHARED_ADDRESS, Flow, Range
 from inlinetrace.dwarf._forms cimport UnitHeader
-from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport Entry, find_live, raise_list_error, resolve_list
 from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._records cimport FunctionEntry, Records
 from inlinetrace.dwarf._scan cimport (
-    ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX, LOC_NONE, LOC_SINT,
-    LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
+    ALT_ORIGIN, HAS_ENTRY, HAS_LOW, HAS_RANGES, LOC_BYTES, LOC_EXPRESSION, LOC_LIST, LOC_LIST_INDEX, LOC_NONE,
+    LOC_SINT, LOC_UINT, NO_PARENT, NONE32, Chunk, ParameterRecord, SiteRecord,
 )
 from inlinetrace.sites._functions cimport Function, Functions, Source, Sources
 from inlinetrace.sites._named cimport named

@@ -7,7 +7,7 @@ of another unit. The chain of these entries is one Function; its parameters are 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from inlinetrace.dwarf._dies cimport DieReader, Prototype, Signature
+from inlinetrace.dwarf._dies cimport Prototype, Signature
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._map cimport Map
 from inlinetrace.dwarf._units cimport Info
