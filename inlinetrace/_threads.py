@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -36,16 +37,22 @@ def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
             except BaseException as error:
                 failed[number] = error
 
-    threads = [threading.Thread(target=run) for _ in range(min(jobs, len(tasks)) - 1)]
-    for thread in threads:
-        thread.start()
-    run()
+    threads: list[threading.Thread] = []
     try:
+        # where no more threads can be had, fewer do it
+        with suppress(RuntimeError):
+            for _ in range(min(jobs, len(tasks)) - 1):
+                thread = threading.Thread(target=run)
+                thread.start()
+                threads.append(thread)
+        run()
         for thread in threads:
             thread.join()
     except BaseException as error:
-        # Ctrl-C while the others are still at work
+        # Ctrl-C outside of the work itself: the others end with what they are at
         failed[-1] = error
+        for thread in threads:
+            thread.join()
     if failed:
         raise failed[min(failed)]
     return [results[number] for number in range(len(tasks))]

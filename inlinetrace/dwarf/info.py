@@ -76,7 +76,7 @@ class DebugInfo:
         self.jobs = jobs or len(os.sched_getaffinity(0))
         self.alternate_missing = alternate is None and elf.debug_alt_link is not None
         self._units: dict[tuple[int, int], Unit] = {}
-        self._lines: dict[tuple[int | None, int, str | None], LineProgram] = {}
+        self._lines: dict[tuple[int, int | None, int, str | None], LineProgram] = {}
         supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
         self.infos: list[Info] = [self._make(elf, ".debug_info", supplement)]
         if elf.data(".debug_types"):
@@ -197,13 +197,16 @@ class DebugInfo:
 
     def lines(self, unit: Unit) -> LineProgram | None:
         """The line table of ``unit``; None if it has none. Only those that were asked for last are kept."""
-        key = (unit.stmt_list, unit.str_offsets_base, unit.comp_dir)
-        program = self._lines.pop(key, None) or self.read_lines(unit)
-        if program is not None:
+        key = (unit.info, unit.stmt_list, unit.str_offsets_base, unit.comp_dir)
+        program = self._lines.pop(key, None)
+        if program is None:
+            program = self.read_lines(unit)
+            if program is None:
+                return None
             if len(self._lines) >= _LINES_KEPT:
                 self._lines.pop(next(iter(self._lines)), None)
-            # A dict keeps the order of insertion: what was used last stands last.
-            self._lines[key] = program
+        # A dict keeps the order of insertion: what was used last stands last.
+        self._lines[key] = program
         return program
 
     @cached_property

@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
 """An existing BTF object as nodes of a graph, so that equal types of a program find its ids."""
-from cpython cimport array
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memchr, memset
+from libc.string cimport memchr
 
 from inlinetrace.btf._index cimport Index, Layer, layer_of, record_of, string_of, word_at
 from inlinetrace.generate._graph cimport Graph
@@ -12,6 +11,8 @@ from inlinetrace.generate._store cimport (
     B_STRUCT, B_TYPEDEF, B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, TAG, TAG_UNION, Words, copy_array,
     names_copy, names_intern, push, reserve, store_copy, store_lookup,
 )
+
+from array import array
 
 from inlinetrace.errors import FormatError
 
@@ -245,31 +246,54 @@ def load_base(Graph g, Index index, base):
             g.base_ids[g.base_node_of[i]] = i
 
 
-def name_strings(Graph g, const uint8_t[::1] strings, uint64_t at, offsets):
-    """Give every string of ``strings``, which begin at string offset ``at``, a number among the names of the graph.
-
-    ``offsets`` ("I" array) gets 1 + the offset by number, the first one of equal strings.
-    """
-    cdef uint64_t start = 0, end = <uint64_t>strings.shape[0]
-    cdef const uint8_t* data
+cdef int _name_layer(Graph g, const Layer* layer, Words* offsets) noexcept nogil:
+    """Number the strings of one layer among the names of the graph; ``offsets`` has 1 + the offset by number."""
+    cdef uint64_t start = 0, end = layer.string_len
+    cdef const uint8_t* data = layer.data + layer.string_at
     cdef const uint8_t* nul
     cdef uint32_t name
-    cdef array.array found = offsets
     while start < end:
-        data = &strings[0]
         nul = <const uint8_t*>memchr(data + start, 0, end - start)
         if nul == NULL:
             break
         name = names_intern(&g.names, data + start, <uint32_t>(nul - (data + start)))
         if name == NONE:
-            raise MemoryError
-        if name:
-            if name >= <uint64_t>len(found):
-                array.resize_smart(found, <Py_ssize_t>g.names.count + 1024)
-                memset(found.data.as_uints + name, 0, <size_t>(len(found) - name) * 4)
-            if found.data.as_uints[name] == 0:
-                found.data.as_uints[name] = <uint32_t>(at + start) + 1
+            return -1
+        while offsets.n <= name:
+            if push(offsets, 0):
+                return -1
+        # of equal strings the first one, as for a base that serves once
+        if name and offsets.v[name] == 0:
+            offsets.v[name] = <uint32_t>(layer.start_string + start) + 1
         start = (nul - data) + 1
+    return 0
+
+
+def name_strings(Graph g, Index index):
+    """Give every string of ``index`` and its bases a number among the names of the graph, which keeps them alive.
+
+    Returns 1 + the offset of the string by number, 0 for a name that is none of them ("I" array).
+    """
+    cdef const Layer* layer = &index.layer
+    cdef Words offsets
+    cdef int depth = 0, at, steps, result = 0
+    offsets.v = NULL
+    offsets.n = offsets.capacity = 0
+    while layer.base != NULL:
+        layer = layer.base
+        depth += 1
+    try:
+        for at in range(depth, -1, -1):
+            layer = &index.layer
+            for steps in range(at):
+                layer = layer.base
+            if _name_layer(g, layer, &offsets):
+                raise MemoryError
+        found = array("I")
+        found.frombytes((<const uint8_t*>offsets.v)[:offsets.n * 4])
+        return found
+    finally:
+        free(offsets.v)
 
 
 def copy_base(Graph g, Graph other):

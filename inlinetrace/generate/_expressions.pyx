@@ -40,6 +40,7 @@ cdef enum:
 cdef enum:
     MAX_DEPTH = 16
     MAX_OPERATIONS = 64
+    MAX_READABLE = 1024
     MAX_FORM_SIZE = 16
     MAX_CONSTANT_SIZE = 8
     MAX_VALUE_SIZE = 1 << 20
@@ -499,6 +500,8 @@ cdef int _read_piece(const Target* target, Cursor* c, uint64_t size) noexcept no
 cdef bint _is_readable(Cursor* c, UnitHeader* unit) noexcept nogil:
     """Whether what follows is a sequence of well-known operations without branches and pieces."""
     cdef uint8_t opcode
+    if c.end - c.pos > MAX_READABLE:
+        return False
     while c.pos < c.end:
         opcode = read_u8(c)
         if opcode == 0xa3 or opcode == 0xf3:

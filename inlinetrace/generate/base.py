@@ -10,7 +10,6 @@ and each program begins with a copy.
 from __future__ import annotations
 
 import sys
-from array import array
 from typing import TYPE_CHECKING
 
 from inlinetrace.generate._base import copy_base, load_base, name_strings
@@ -18,6 +17,8 @@ from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
 
 if TYPE_CHECKING:
+    from array import array
+
     from inlinetrace.btf.reader import Btf
 
 
@@ -28,7 +29,7 @@ class Base:
         self.btf = btf
         self._many = many
         self._pattern: Graph | None = None
-        self._offsets = array("I")
+        self._offsets: array[int] | None = None
 
     @staticmethod
     def of(base: Base | Btf) -> Base:
@@ -44,32 +45,24 @@ class Base:
         if self._pattern is None:
             pattern = Graph()
             load_base(pattern, self.btf.index, self.btf)
-            for strings, at in self._strings():
-                name_strings(pattern, strings, at, self._offsets)
+            self._offsets = name_strings(pattern, self.btf.index)
             self._pattern = pattern
         copy_base(graph, self._pattern)
         return graph
 
     def emitter(self, graph: Graph) -> Emitter:
         """A writer for such a graph, whose ids and strings continue those here."""
-        layers = list(self._strings())
         emitter = Emitter(
             graph,
             swap=self.btf.byte_order != sys.byteorder,
             first_id=self.btf.end_id,
-            first_string=sum(len(strings) for strings, _ in layers),
+            first_string=sum(layer.header.string_len for layer in self.btf.chain),
         )
-        if self._pattern is not None:
+        if self._offsets is not None:
             emitter.know_names(self._offsets)
-        else:
-            for strings, at in layers:
-                emitter.know_strings(strings, at)
-        return emitter
-
-    def _strings(self) -> list[tuple[bytes, int]]:
-        """The string section of each layer, outermost first, and the offset at which it begins."""
-        found, at = [], 0
+            return emitter
+        at = 0
         for layer in self.btf.chain:
-            found.append((layer.strings, at))
-            at += len(layer.strings)
-        return found
+            emitter.know_strings(layer.strings, at)
+            at += layer.header.string_len
+        return emitter

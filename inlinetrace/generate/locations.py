@@ -3,9 +3,8 @@
 ::
 
     settings = LocationSettings(dialect=Dialect.NEW)
-    found = collect(image.dwarf, image, settings, image_base=base)     # all sites, with all processors
-    origins = found.origins()                                          # entries of the functions that have sites
-    records = found.encode(func_ids, ...)                              # the types to append
+    parts = collect(image.dwarf, image, settings, image_base=base)     # all sites, with all processors
+    reasons, doubts = counts(parts)                                    # what could not be said, and why
 
 A site is that of a listing (inlinetrace.sites): at its entry address, with the location that is live at its address and
 view, without those that are parts of a function joined to it again. What the dialect has no form for and, unless

@@ -27,6 +27,8 @@ CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 # 0xffffffff81c00010-0xffffffff81c00290<tab>name: kprobe_blacklist_seq_show() of kernel/kprobes.c
 _BLACKLISTED = re.compile(r"0x([0-9a-f]{1,16})-0x([0-9a-f]{1,16})\t")
 _LONGEST_INSTRUCTION = 15
+_ENDBR64 = b"\xf3\x0f\x1e\xfa"
+_AT_LEAST = len(_ENDBR64) + _LONGEST_INSTRUCTION
 _MISEMULATED = (Refusal.MISEMULATED, "kernels return to the wrong place from this call when it is probed")
 _LEGACY_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
 # is_prefix_bad() in arch/x86/kernel/uprobes.c: segment overrides other than fs and gs, and lock.
@@ -135,8 +137,9 @@ class KernelRules:
         """Why the kernel would go on in the wrong place after the instruction at an address of the file."""
         if not self._x86:
             return None
-        instruction = self._text.read(address, _LONGEST_INSTRUCTION)
-        if x86_is_misemulated(instruction, address in self._text.retpolines):
+        instruction = self._text.read(address, _AT_LEAST)
+        start = address + (len(_ENDBR64) if instruction.startswith(_ENDBR64) else 0)
+        if x86_is_misemulated(instruction, start in self._text.retpolines):
             return _MISEMULATED
         runtime = None if self._memory is None else self._image.runtime_address(address)
         # what the file has may have been replaced when the kernel started
@@ -145,7 +148,7 @@ class KernelRules:
 
 def _misemulated_now(memory: KernelMemory | None, address: int) -> tuple[Refusal, str] | None:
     """The same for the instruction that is at a run-time address now."""
-    if memory is None or not x86_is_misemulated(memory.read(address, _LONGEST_INSTRUCTION)):
+    if memory is None or not x86_is_misemulated(memory.read(address, _AT_LEAST)):
         return None
     return _MISEMULATED
 
@@ -195,15 +198,16 @@ def running_check(listed: BtfImage, host: Host) -> Check:
     kernel = reader.module is None
     memory = KernelMemory.open(host) if listed.machine.name == "x86_64" else None
     # where addresses are hidden nothing tells which function a site is in
-    unknown = reader.surroundings is None and _clock_is_locked(host)
+    unknown = kernel and reader.surroundings is None and _clock_is_locked(host)
 
     def check(site: Site) -> tuple[Refusal, str] | None:
         section = site.section or ""
         if section != ".text" if kernel else section.startswith(".init"):
             return Refusal.INIT, section
         known = reader.surroundings.sections.get(section) if reader.surroundings is not None else None
-        if known is not None and site.section_offset is not None:
-            address = known.address + site.section_offset
+        start = known.address if known is not None else memory.stext if kernel and memory is not None else None
+        if start is not None and site.section_offset is not None:
+            address = start + site.section_offset
             if any(start <= address < end for start, end in blacklist):
                 return Refusal.BLACKLIST, ""
             problem = _misemulated_now(memory, address)
@@ -248,12 +252,13 @@ def x86_is_misemulated(instruction: bytes, is_retpoline: bool = False) -> bool:
     of the call is: a prefix makes it longer; one through a register is shorter, for which only kernels since 6.8 and
     later stable ones account (kprobe_emulate_call_indirect()). A retpoline may have become one of these.
     """
-    at = 0
+    # the kernel puts a probe behind the mark of a function's start
+    first = at = len(_ENDBR64) if instruction.startswith(_ENDBR64) else 0
     while at < len(instruction) and (instruction[at] in _LEGACY_PREFIXES or 0x40 <= instruction[at] <= 0x4F):
         at += 1
     opcode, field = instruction[at : at + 1], instruction[at + 1 : at + 2]
     if opcode == b"\xe8":
-        return at > 0 or is_retpoline
+        return at > first or is_retpoline
     return opcode == b"\xff" and bool(field) and field[0] >> 6 == 3 and field[0] >> 3 & 7 == 2
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from inlinetrace.btf.kinds import Kind
+from inlinetrace.btf._types import Member
+from inlinetrace.btf.builder import Builder
+from inlinetrace.btf.kinds import INT_SIGNED, Kind
 from inlinetrace.btf.reader import Btf
 from inlinetrace.dwarf.info import DebugInfo
 from inlinetrace.elf.file import ElfFile
@@ -507,3 +509,22 @@ def test_functions_of_the_inline_object() -> None:
     assert list(found.func_ids) == [5, 3, 0, 5]
     assert (found.first_id, found.next_id) == (4, 6)
     assert found.string_offset == len(types.strings) + len(found.strings)
+
+
+def test_a_base_for_many_programs_is_one_for_a_single_one() -> None:
+    """Whatever the order of its strings, and whether anything refers to them."""
+    builder = Builder()
+    builder.add_datasec("unused", 0, [])
+    number = builder.add_int("int", 4, INT_SIGNED)
+    inner = builder.add_struct("third", 4, [Member("second", number, 0)])
+    builder.add_struct("first", 8, [Member("zeroth", builder.add_ptr(inner), 0)])
+    base = Btf(builder.to_bytes())
+    program = unit(
+        INT,
+        die("structure_type", member("unused", "int"), member("zeroth", "int", 4), name="own", byte_size=8),
+        die("pointer_type", type="int"),
+    )
+    # btf() compares the two ways
+    result = btf(program, base=base)
+    assert result.end_id - result.start_id == 2
+    assert result.strings == b"own\0"

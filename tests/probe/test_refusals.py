@@ -205,7 +205,8 @@ def test_calls_through_memory_unless_they_are_replaced_at_the_start(kernel: Smal
         ("e8cdf5c70090", False, False), ("e8cdf5c70090", True, True), ("e9cdf5c70090", True, False),
         ("ffd0", False, True), ("41ffd7", False, True), ("2effd7", False, True), ("ffe0", False, False),
         ("ff1425000000a0", False, False), ("ff30", False, False), ("2ec3", False, False), ("ff", False, False),
-        ("", True, False), ("2e", False, False),
+        ("", True, False), ("2e", False, False), ("f30f1efa2ee8cdf5c700", False, True), ("f30f1efaffd0", False, True),
+        ("f30f1efae8cdf5c700", False, False), ("f30f1efae8cdf5c700", True, True), ("f30f1efa", False, False),
     ],
 )  # fmt: skip
 def test_calls_that_return_to_the_wrong_place(instruction: str, is_retpoline: bool, wrong: bool) -> None:
@@ -289,10 +290,13 @@ def test_with_hidden_addresses_a_clock_with_a_lock_forbids_all(tmp_path: Path) -
     machine = location_info(tmp_path, "0 T _text\n0 T _stext\n0 T _etext\n")
     machine.write("/proc/sys/kernel/kptr_restrict", "2\n")
     assert refusals(machine) == [None, None]
+    memory = bytearray(64)
+    memory[0x30:0x36] = bytes.fromhex("2ee8cdf5c700")
+    machine.write("/proc/kcore", core_file([(TEXT, bytes(memory))], f"SYMBOL(_stext)={TEXT:x}\n".encode()))
     machine.write(CLOCKSOURCE, "tsc\n")
-    assert refusals(machine) == [None, None]
+    assert refusals(machine) == [None, Refusal.MISEMULATED]
     machine.write(CLOCKSOURCE, "hpet\n")
-    assert refusals(machine) == [Refusal.DEADLOCK, Refusal.DEADLOCK]
+    assert refusals(machine) == [Refusal.DEADLOCK, Refusal.MISEMULATED]
 
 
 @pytest.mark.parametrize("size", [12, 14])

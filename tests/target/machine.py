@@ -51,17 +51,18 @@ def elf(
     return elf_file(sections, symbols=symbols, type=1 if relocatable else 2)
 
 
-def core_file(segments: list[tuple[int, bytes]]) -> bytes:
+def core_file(segments: list[tuple[int, bytes]], notes: bytes = b"") -> bytes:
     """Memory as /proc/kcore shows it: (address, content) of each PT_LOAD segment."""
     place = 64 + 56 * (len(segments) + 1)
     header = struct.pack(
         "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 4, 62, 1, 0, 64, 0, 0, 64, 56, len(segments) + 1, 0, 0, 0
     )
-    entries = [struct.pack("<IIQQQQQQ", 4, 0, 0, 0, 0, 0, 0, 0)]
+    entries = [struct.pack("<IIQQQQQQ", 4, 0, place, 0, 0, len(notes), 0, 0)]
+    place += len(notes)
     for address, content in segments:
         entries.append(struct.pack("<IIQQQQQQ", 1, 7, place, address, 0, len(content), len(content), 4096))
         place += len(content)
-    return header + b"".join(entries) + b"".join(content for _, content in segments)
+    return header + b"".join(entries) + notes + b"".join(content for _, content in segments)
 
 
 class Machine:

@@ -28,6 +28,17 @@ def test_bytes_at_an_address(tmp_path: Path) -> None:
     assert found.read(TEXT + 11, 1) == found.read(TEXT - 1, 1) == found.read(0, 1) == b""
 
 
+def test_where_the_kernel_is(tmp_path: Path) -> None:
+    found = memory(tmp_path, CORE)
+    assert found is not None
+    assert found.stext is None
+    notes = b"VMCOREINFO\0\0OSRELEASE=6.1.0\nSYMBOL(_stext)=ffffffff9a000000\nKERNELOFFSET=19000000\n"
+    found = memory(tmp_path, core_file([(TEXT, b"kernel text")], notes))
+    assert found is not None
+    assert found.stext == 0xFFFFFFFF9A000000
+    assert found.read(TEXT, 6) == b"kernel"
+
+
 def test_a_machine_that_does_not_show_it(tmp_path: Path) -> None:
     assert KernelMemory.open(Machine(tmp_path).host) is None
 
