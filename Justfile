@@ -50,7 +50,7 @@ unit *ARGS: build
 vmtest *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build kernels
     @python -m pytest -m guest {{ ARGS }}
 
-# every place of a kernel that can be probed, under load: hours under emulation; the table goes to .cache/soak
+# every place of a kernel that can be probed, under load: an hour under emulation; the table goes to .cache/soak
 vm-soak KERNEL="6.1" *ARGS: (apt build_packages + " " + test_packages + " " + guest_packages) build kernels
     @INLINETRACE_SWEEP=all INLINETRACE_VM_RESULTS="${INLINETRACE_VM_RESULTS:-.cache/soak}" nice \
         python -m pytest -rP "tests/guest/test_every_site.py::test_sites_come_and_go_under_load[{{ KERNEL }}]" {{ ARGS }}

@@ -321,8 +321,13 @@ class KernelText:
 
     def _has_ftrace(self, address: int) -> bool:
         symbol = self.symbol(address)
+        if symbol is None:
+            return True
+        # the calls of code that is gone are forgotten (ftrace_free_init_mem()), its symbols are not
+        if not self.stays(symbol.start, self._program.section_at(symbol.start)):
+            return False
         # ftrace_location_range(): a call that reaches into the function counts
-        return symbol is None or self.ftrace.any_in(symbol.start - 4, symbol.end)
+        return self.ftrace.any_in(symbol.start - 4, symbol.end)
 
     def _by_function(self, address: int, test: Callable[[int], bool]) -> bool:
         """A test of the function around ``address``, or of the one that it is a part of (``foo.cold``)."""

@@ -72,6 +72,7 @@ class SmallKernel:
     def build(self) -> Image:
         symbols = [Sym(name, self.at(name), 64, section=".text") for name in self.FUNCTIONS]
         symbols += [Sym(name, INIT + 16, 0, section=".init.text") for name in self.options]
+        symbols.append(Sym("_einittext", INIT + 64, 0, section=".init.text"))
         at = TABLES
         prefixes = {"alt_instructions": ("__alt_instructions", "__alt_instructions_end")}
         prefixes["retpoline_sites"] = ("__retpoline_sites", "__retpoline_sites_end")
@@ -117,6 +118,13 @@ def test_functions_that_cannot_be_traced_are_closed(kernel: SmallKernel) -> None
     assert one(kernel, kernel.at("hidden", 7)) is Refusal.NOTRACE
     # a cold part belongs to the function whose name it has, if there is one
     assert one(kernel, kernel.at("traced.cold", 7)) is None
+    assert one(kernel, kernel.at("lost.cold", 7)) is Refusal.NOTRACE
+
+
+def test_a_function_that_is_gone_does_not_open_a_part_of_its_name(kernel: SmallKernel) -> None:
+    """msg_init.part.0 of 6.1.192: the msg_init that the kernel finds is another file's, in .init.text."""
+    kernel.options.append("lost")
+    kernel.tables["mcount_loc"] += word(INIT + 16)
     assert one(kernel, kernel.at("lost.cold", 7)) is Refusal.NOTRACE
 
 
