@@ -81,9 +81,9 @@ def test_events_that_are_enabled_elsewhere_are_switched_off_first() -> None:
 @pytest.mark.guest(timeout=400)
 def test_a_trace_is_killed_under_load_and_clean_leaves_its_neighbour_alone(tmp_path: Path) -> None:
     with (
-        Load(tmp_path) as load,
         tracing("vfs_llseek", "--args", "-k", VMLINUX, "-p", str(os.getpid())) as neighbour,
-        tracing("fput", "skb_headlen", "find_vpid", "--args", "-k", VMLINUX) as killed,
+        tracing("get_file", "find_vpid", "--args", "-k", VMLINUX) as killed,
+        Load(tmp_path) as load,
         open(__file__, "rb", buffering=0) as file,
     ):
         load.wait_for_rounds()
@@ -105,17 +105,17 @@ def test_a_trace_is_killed_under_load_and_clean_leaves_its_neighbour_alone(tmp_p
 
 @pytest.mark.guest(timeout=400)
 def test_what_the_kernel_takes_and_dies_of_is_left_out(tmp_path: Path) -> None:
-    with Load(tmp_path) as load, tracing("hpet_readl", "acpi_register_gsi", "-k", VMLINUX) as trace:
+    with tracing("hpet_readl", "acpi_register_gsi", "-k", VMLINUX) as trace, Load(tmp_path) as load:
         assert re.search(r"not hpet_readl at \w+: deadlock: read_hpet holds a lock", trace.said), trace.said
         assert re.search(r"not acpi_register_gsi at \w+: misemulated: ", trace.said), trace.said
         # the kernel makes jumps of what it has taken
-        load.wait_for_rounds(5)
+        load.wait_for_rounds(2)
         end(trace)
 
 
 @pytest.mark.guest(timeout=400)
 def test_a_trace_that_is_ended_under_load_leaves_nothing(tmp_path: Path) -> None:
-    with Load(tmp_path) as load, tracing("fput", "skb_headlen", "--args", "-k", VMLINUX) as trace:
+    with tracing("get_file", "--args", "-k", VMLINUX) as trace, Load(tmp_path) as load:
         load.wait_for_rounds()
         trace.send_signal(signal.SIGTERM)
         trace.communicate(timeout=200)
