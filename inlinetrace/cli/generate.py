@@ -118,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
     """Run ``generate``; 0 if everything was made."""
     import gc
 
+    from inlinetrace.generate._memory import keep_memory
+
+    keep_memory()
     # Nothing here makes cycles; looking for them takes a tenth of the time.
     gc.disable()
     settings = settings_of(args)
