@@ -11,6 +11,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from inlinetrace.code._x86 cimport KIND_INDIRECT, KIND_JUMP, Instruction, decode_at
+from inlinetrace.elf._search cimport count_up_to
 
 cdef extern from *:
     """
@@ -46,22 +47,10 @@ cdef struct Question:
     uint8_t* found           # one for each wanted address
 
 
-cdef inline uint64_t _behind(const uint64_t* values, uint64_t count, uint64_t value) noexcept nogil:
-    """How many of the ascending ``values`` are not above ``value``."""
-    cdef uint64_t low = 0, high = count, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 cdef inline bint _is_wanted(Question* q, uint64_t address, uint64_t* at) noexcept nogil:
     if not q.filter[address & (FILTER - 1)]:
         return False
-    at[0] = _behind(q.wanted, q.wanted_count, address)
+    at[0] = count_up_to(q.wanted, q.wanted_count, address)
     if not at[0]:
         return False
     at[0] -= 1
@@ -69,7 +58,7 @@ cdef inline bint _is_wanted(Question* q, uint64_t address, uint64_t* at) noexcep
 
 
 cdef inline void _mark(Question* q, uint64_t offset) noexcept nogil:
-    q.marked[_behind(q.starts, q.start_count, offset)] = 1
+    q.marked[count_up_to(q.starts, q.start_count, offset)] = 1
 
 
 cdef void _mark_near(Question* q) noexcept nogil:
@@ -79,7 +68,7 @@ cdef void _mark_near(Question* q) noexcept nogil:
             continue
         first = q.wanted[i] - q.address - NEAR if q.wanted[i] - q.address > NEAR and q.wanted[i] > q.address else 0
         last = min(q.wanted[i] + NEAR - q.address, q.size - 1)
-        for stretch in range(_behind(q.starts, q.start_count, first), _behind(q.starts, q.start_count, last) + 1):
+        for stretch in range(count_up_to(q.starts, q.start_count, first), count_up_to(q.starts, q.start_count, last) + 1):
             q.marked[stretch] = 1
 
 

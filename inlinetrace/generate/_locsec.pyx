@@ -9,6 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
+from inlinetrace.elf._search cimport count_up_to
 from inlinetrace.generate._locations cimport Collected, FormTable, SiteItem
 from inlinetrace.generate._expressions cimport Form
 from inlinetrace.generate._tables cimport Table, add_number, make_room, mix, next_number
@@ -102,14 +103,8 @@ cdef int _sort(Item* items, uint64_t count) except -1 nogil:
 
 cdef uint32_t _section_of(const uint64_t* bounds, uint64_t count, uint64_t address) noexcept nogil:
     """Index of the section with ``address``, NOWHERE if none has it; ``bounds`` are the starts, then the ends."""
-    cdef uint64_t low = 0, high = count, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if bounds[middle] <= address:
-            low = middle + 1
-        else:
-            high = middle
-    return <uint32_t>(low - 1) if low and address < bounds[count + low - 1] else <uint32_t>NOWHERE
+    cdef uint64_t begun = count_up_to(bounds, count, address)
+    return <uint32_t>(begun - 1) if begun and address < bounds[count + begun - 1] else <uint32_t>NOWHERE
 
 
 cdef uint32_t _number_of(Table* numbers, uint64_t** keys, uint64_t* capacity, uint64_t key) except 0xffffffff nogil:

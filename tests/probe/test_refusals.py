@@ -270,10 +270,7 @@ def test_the_instruction_in_memory_counts_too(kernel: SmallKernel, tmp_path: Pat
 def location_info(tmp_path: Path, kallsyms: str) -> Machine:
     """A kernel with two inlined sites in its location info, at _stext+0x10 and _stext+0x30."""
     machine = Machine(tmp_path)
-    machine.kernel(stext=TEXT)
-    machine.write("/proc/kallsyms", kallsyms)
-    machine.write("/sys/kernel/btf/vmlinux", examples.SPLIT_MAIN)
-    machine.write("/sys/kernel/btf/vmlinux.inline", examples.SPLIT_INLINE)
+    machine.location_info(examples.SPLIT_MAIN, examples.SPLIT_INLINE, kallsyms, stext=TEXT)
     return machine
 
 

@@ -95,6 +95,13 @@ class Machine:
         second = stext + 0x10 if stext else 0
         self.write("/proc/kallsyms", f"{0:016x} A fixed_percpu_data\n{stext:016x} T {symbol}\n{second:016x} T work\n")
 
+    def location_info(self, types: bytes, inline: bytes, kallsyms: str, *, stext: int) -> None:
+        """Let a kernel run that has these symbols, and tells where functions were inlined in it."""
+        self.kernel(stext=stext)
+        self.write("/proc/kallsyms", kallsyms)
+        self.write("/sys/kernel/btf/vmlinux", types)
+        self.write("/sys/kernel/btf/vmlinux.inline", inline)
+
     def module(
         self,
         name: str,

@@ -43,10 +43,7 @@ def parsed(options: list[str]) -> argparse.Namespace:
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
-    machine.kernel(stext=STEXT)
-    machine.write("/proc/kallsyms", KERNEL_SYMBOLS)
-    machine.write("/sys/kernel/btf/vmlinux", examples.SPLIT_MAIN)
-    machine.write("/sys/kernel/btf/vmlinux.inline", examples.SPLIT_INLINE)
+    machine.location_info(examples.SPLIT_MAIN, examples.SPLIT_INLINE, KERNEL_SYMBOLS, stext=STEXT)
     return machine
 
 
