@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Which of a few addresses of x86-64 code are jumped to, without decoding all of it.
+"""The jumps of x86-64 code that a few places need to know, without decoding all of it.
 
 A sweep begins anew wherever a function is known to start, so a stretch between two starts can be decoded alone with the
-same result. Only those stretches are decoded in which a jump to a wanted address can be: near ones, those with four
-bytes that are the displacement from there, and those with the bytes of a jump that may use a table. The last are said
-to the caller, who knows what a table looks like (jumptables.py).
+same result. Only those stretches are decoded that are asked for, and those in which a jump to a wanted address can be:
+near ones, those with four bytes that are the displacement from there, and those with the bytes of a jump that may use a
+table. The last are said to the caller, who knows what a table looks like (jumptables.py).
 """
 from libc.stdint cimport int32_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from inlinetrace.code._x86 cimport KIND_INDIRECT, KIND_JUMP, Instruction, decode_at
@@ -28,11 +28,17 @@ cdef extern from *:
     """
     int it_has_rare(const uint8_t* at) nogil
 
+from array import array
+
 cdef enum:
     BLOCK = 256
     FILTER = 1 << 16
     # Short jumps reach 128 bytes; an instruction has up to 15.
     NEAR = 160
+
+cdef enum:
+    M_WANTED = 1     # only jumps to wanted addresses count
+    M_ALL = 2
 
 cdef struct Question:
     const uint8_t* code
@@ -43,8 +49,10 @@ cdef struct Question:
     const uint64_t* wanted
     uint64_t wanted_count
     uint8_t* filter          # one byte for each value of the low bits of an address
-    uint8_t* marked          # one for each stretch: 0 is the one before the first start
-    uint8_t* found           # one for each wanted address
+    uint8_t* marked          # one for each stretch, of M_*; the first is the one before the first start
+    uint64_t* jumps          # pairs of addresses, source and target
+    uint64_t jump_count
+    uint64_t jump_room
 
 
 cdef inline bint _is_wanted(Question* q, uint64_t address, uint64_t* at) noexcept nogil:
@@ -58,7 +66,21 @@ cdef inline bint _is_wanted(Question* q, uint64_t address, uint64_t* at) noexcep
 
 
 cdef inline void _mark(Question* q, uint64_t offset) noexcept nogil:
-    q.marked[count_up_to(q.starts, q.start_count, offset)] = 1
+    q.marked[count_up_to(q.starts, q.start_count, offset)] |= M_WANTED
+
+
+cdef void _mark_span(Question* q, uint64_t begin, uint64_t end) noexcept nogil:
+    """All jumps of the stretches around the addresses [begin, end) are asked for."""
+    cdef uint64_t stretch
+    if begin < q.address:
+        begin = q.address
+    if end > q.address + q.size:
+        end = q.address + q.size
+    if begin >= end:
+        return
+    for stretch in range(count_up_to(q.starts, q.start_count, begin - q.address),
+                         count_up_to(q.starts, q.start_count, end - 1 - q.address) + 1):
+        q.marked[stretch] |= M_ALL
 
 
 cdef void _mark_near(Question* q) noexcept nogil:
@@ -69,7 +91,7 @@ cdef void _mark_near(Question* q) noexcept nogil:
         first = q.wanted[i] - q.address - NEAR if q.wanted[i] - q.address > NEAR and q.wanted[i] > q.address else 0
         last = min(q.wanted[i] + NEAR - q.address, q.size - 1)
         for stretch in range(count_up_to(q.starts, q.start_count, first), count_up_to(q.starts, q.start_count, last) + 1):
-            q.marked[stretch] = 1
+            q.marked[stretch] |= M_WANTED
 
 
 cdef void _mark_far(Question* q) noexcept nogil:
@@ -122,6 +144,21 @@ cdef inline bint _may_use_table(const uint8_t* at, unsigned length) noexcept nog
     return False
 
 
+cdef int _add(Question* q, uint64_t source, uint64_t target) except -1 nogil:
+    cdef void* moved
+    if q.jump_count == q.jump_room:
+        q.jump_room = q.jump_room * 2 if q.jump_room else 64
+        moved = realloc(q.jumps, q.jump_room * 2 * sizeof(uint64_t))
+        if moved == NULL:
+            with gil:
+                raise MemoryError
+        q.jumps = <uint64_t*>moved
+    q.jumps[2 * q.jump_count] = source
+    q.jumps[2 * q.jump_count + 1] = target
+    q.jump_count += 1
+    return 0
+
+
 cdef int _decode(Question* q, uint64_t stretch, list indirect) except -1 nogil:
     """Decode a stretch as a sweep of all the code does."""
     cdef uint64_t first = q.starts[stretch - 1] if stretch else 0
@@ -138,8 +175,8 @@ cdef int _decode(Question* q, uint64_t stretch, list indirect) except -1 nogil:
             break
         if instruction.kind == KIND_JUMP:
             target = q.address + at + instruction.length + <uint64_t>instruction.displacement
-            if _is_wanted(q, target, &index):
-                q.found[index] = 1
+            if q.marked[stretch] & M_ALL or _is_wanted(q, target, &index):
+                _add(q, q.address + at, target)
         elif instruction.kind == KIND_INDIRECT and _may_use_table(q.code + at, instruction.length):
             with gil:
                 if not seen:
@@ -153,18 +190,23 @@ cdef int _decode(Question* q, uint64_t stretch, list indirect) except -1 nogil:
 cdef class Candidates:
     """See the stub."""
 
-    cdef readonly list found, indirect
+    cdef readonly object sources, targets
+    cdef readonly list indirect
 
 
-def candidates(const uint8_t[::1] code, uint64_t address, const uint64_t[::1] starts, const uint64_t[::1] wanted):
+def candidates(const uint8_t[::1] code, uint64_t address, const uint64_t[::1] starts, const uint64_t[::1] wanted,
+               const uint64_t[::1] begins=None, const uint64_t[::1] ends=None):
     """See the stub."""
     cdef Candidates result = Candidates()
     cdef Question q
     cdef uint64_t i, offset
     cdef uint64_t* known
     cdef list indirect = []
-    result.found = []
+    result.sources = array("Q")
+    result.targets = array("Q")
     result.indirect = indirect
+    q.jumps = NULL
+    q.jump_count = q.jump_room = 0
     q.size = code.shape[0]
     q.wanted_count = wanted.shape[0]
     if not q.size or not q.wanted_count:
@@ -176,9 +218,8 @@ def candidates(const uint8_t[::1] code, uint64_t address, const uint64_t[::1] st
     known = <uint64_t*>malloc((starts.shape[0] + 1) * sizeof(uint64_t))
     q.filter = <uint8_t*>calloc(FILTER, 1)
     q.marked = <uint8_t*>calloc(starts.shape[0] + 1, 1)
-    q.found = <uint8_t*>calloc(q.wanted_count, 1)
     try:
-        if known == NULL or q.filter == NULL or q.marked == NULL or q.found == NULL:
+        if known == NULL or q.filter == NULL or q.marked == NULL:
             raise MemoryError
         with nogil:
             for i in range(<uint64_t>starts.shape[0]):
@@ -189,18 +230,20 @@ def candidates(const uint8_t[::1] code, uint64_t address, const uint64_t[::1] st
             q.starts = known
             for i in range(q.wanted_count):
                 q.filter[q.wanted[i] & (FILTER - 1)] = 1
+            if begins is not None:
+                for i in range(<uint64_t>begins.shape[0]):
+                    _mark_span(&q, begins[i], ends[i])
             _mark_near(&q)
             _mark_far(&q)
             _mark_rare(&q)
             for i in range(q.start_count + 1):
                 if q.marked[i]:
                     _decode(&q, i, indirect)
-        for i in range(q.wanted_count):
-            if q.found[i]:
-                result.found.append(q.wanted[i])
+        result.sources = array("Q", [q.jumps[2 * i] for i in range(q.jump_count)])
+        result.targets = array("Q", [q.jumps[2 * i + 1] for i in range(q.jump_count)])
     finally:
         free(known)
         free(q.filter)
         free(q.marked)
-        free(q.found)
+        free(q.jumps)
     return result

@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from inlinetrace.code import _x86
+from inlinetrace.code._flow import Flow
 from inlinetrace.code.jumptables import IndirectJump, resolve
 from inlinetrace.elf.machine import Machine
 
@@ -72,6 +73,11 @@ class Jumps:
         """Return the sources of the jumps to ``target``."""
         first = bisect_left(self.targets, target)
         return self.sources[first : bisect_right(self.targets, target, lo=first)]
+
+    def flow(self) -> Flow:
+        """Return what answers questions about where control goes by these jumps."""
+        targets, sources = _x86.sort_by_target(self.targets, self.sources)
+        return Flow(sources, targets, self.targets, self.sources)
 
 
 class Code:

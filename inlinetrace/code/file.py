@@ -1,9 +1,11 @@
 """The code of a whole ELF file: its executable sections, and the jumps within and between them.
 
 >>> codes = FileCode(elf)
->>> codes.at(address).is_boundary(address)
+>>> codes.code(section).boundaries()
 >>> codes.jumps.to(address)
->>> codes.jump_targets([address])            # for a few addresses, without decoding everything
+>>> codes.jump_targets([address])            # these for a few addresses, without decoding everything
+>>> codes.jumps_near([(begin, end)])
+>>> codes.is_boundary(address)
 
 The cold parts of functions live in sections of their own in a kernel module (``.text.unlikely``) and jump back; a
 section looked at alone would miss that. Every section is decoded once, when it is first needed.
@@ -12,7 +14,8 @@ section looked at alone would miss that. Every section is decoded once, when it 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from inlinetrace.code import _targets, _x86
@@ -29,6 +32,8 @@ class FileCode:
     def __init__(self, elf: ElfFile) -> None:
         self._elf = elf
         self._codes: dict[int, Code] = {}
+        # a piece of code between two function starts, by its first address
+        self._pieces: dict[int, Code] = {}
 
     def code(self, section: Section) -> Code:
         """Return the code of ``section``. Raises UnsupportedError for a machine whose instructions are not known."""
@@ -37,14 +42,36 @@ class FileCode:
             found = self._codes[section.index] = self._make(section)
         return found
 
-    def at(self, address: int) -> Code | None:
-        """Return the code around ``address``; None if the file has no instructions there. Raises as ``code`` does."""
-        section = self._section_at(address)
-        return None if section is None else self.code(section)
-
     def holds(self, address: int) -> bool:
         """Tell whether the file has instructions at ``address``."""
         return self._section_at(address) is not None
+
+    def is_boundary(self, address: int) -> bool | None:
+        """Tell what Code.is_boundary does, decoding as a rule no more than the function around ``address``.
+
+        Raises UnsupportedError for a machine whose instructions are not known.
+        """
+        section = self._section_at(address)
+        if section is None:
+            return False
+        # a sweep begins anew at every start; but which addresses are jumped to only the whole can tell
+        alone = section.index not in self._codes and self._elf.machine.name == "x86_64"
+        if alone and self._piece(section, address).is_boundary(address):
+            return True
+        return self.code(section).is_boundary(address)
+
+    def _piece(self, section: Section, address: int) -> Code:
+        starts = self._elf.symbols().function_starts(section.index)
+        end = section.address + section.size
+        following = bisect_right(starts, address)
+        first = max(starts[following - 1] if following else section.address, section.address)
+        last = min(starts[following] if following < len(starts) else end, end)
+        piece = self._pieces.get(first)
+        if piece is None:
+            part = self._elf.data(section)[first - section.address : last - section.address]
+            known = [first] if following and starts[following - 1] == first else []
+            piece = self._pieces[first] = Code(self._elf.machine, part, first, starts=known)
+        return piece
 
     def _section_at(self, address: int) -> Section | None:
         section = self._elf.section_at(address)
@@ -111,11 +138,6 @@ class FileCode:
             targets.extend(more_targets)
         return Jumps(*_x86.sort_by_target(sources, targets))
 
-    @cached_property
-    def jumps_by_source(self) -> Jumps:
-        """The same jumps, sorted by source and then by target."""
-        return Jumps(*reversed(_x86.sort_by_target(self.jumps.targets, self.jumps.sources)))
-
     def is_jump_target(self, address: int) -> bool:
         """Tell whether a known jump goes to ``address``; see Code.has_indirect_jump for what is not known."""
         return address in self.jumps
@@ -125,22 +147,39 @@ class FileCode:
 
         Raises UnsupportedError for a machine whose instructions are not known.
         """
-        wanted = array("Q", sorted(set(addresses)))
-        if wanted and self._elf.machine.name == "x86_64" and "jumps" not in self.__dict__:
-            found = self._direct_targets(wanted)
-            if found is not None:
-                return found
+        wanted = set(addresses)
+        found = self._direct_jumps(wanted, [])
+        if found is not None:
+            return wanted.intersection(found[1])
         return {address for address in wanted if address in self.jumps}
 
-    def _direct_targets(self, wanted: array[int]) -> set[int] | None:
-        """Those of ``wanted`` that direct jumps go to; None if there are jump tables, which only the whole tells."""
-        found: set[int] = set()
+    def jumps_near(self, spans: Sequence[tuple[int, int]]) -> Jumps:
+        """Return at least the jumps to the first address of a span, and all from inside of a span.
+
+        A span is (first address, address behind the last), which may be the same. For a few, most of the code need not
+        be decoded. Raises UnsupportedError for a machine whose instructions are not known.
+        """
+        found = self._direct_jumps({begin for begin, _ in spans}, spans)
+        return self.jumps if found is None else Jumps(*_x86.sort_by_target(*found))
+
+    def _direct_jumps(self, wanted: set[int], spans: Sequence[tuple[int, int]]) -> tuple[array[int], array[int]] | None:
+        """Sources and targets of the direct jumps to ``wanted``, and of all from inside of ``spans``.
+
+        None where that is of no use: all jumps are known, or there are jump tables, which only the whole tells.
+        """
+        if self._elf.machine.name != "x86_64" or "jumps" in self.__dict__:
+            return None
+        if not wanted:
+            return array("Q"), array("Q")
+        ascending = array("Q", sorted(wanted))
+        begins, ends = array("Q", [begin for begin, _ in spans]), array("Q", [end for _, end in spans])
+        sources, targets = array("Q"), array("Q")
         for section in self._sections():
             data = self._elf.data(section)
-            candidates = _targets.candidates(
-                data, section.address, self._elf.symbols().function_starts(section.index), wanted
-            )
-            found.update(candidates.found)
-            if any(has_table(data, *stretch) for stretch in candidates.indirect):
+            starts = self._elf.symbols().function_starts(section.index)
+            found = _targets.candidates(data, section.address, starts, ascending, begins, ends)
+            if any(has_table(data, *stretch) for stretch in found.indirect):
                 return None
-        return found
+            sources.extend(found.sources)
+            targets.extend(found.targets)
+        return sources, targets

@@ -41,12 +41,13 @@ class FunctionEntry:
     frame_base: bytes
 
 class Records:
-    """The chunks of one Info, in the order of its units."""
+    """The chunks of one Info, in the order of its units; those that are not scanned yet are empty."""
 
     info: Info
     chunks: list[Chunk]
 
     def __init__(self, info: Info, chunks: list[Chunk]) -> None: ...
+    def put(self, number: int, chunk: Chunk) -> None: ...
     @property
     def site_count(self) -> int: ...
     def name_references(self) -> array[int]: ...

@@ -50,7 +50,7 @@ cdef inline bint _contains(const uint64_t* sorted_, Py_ssize_t count, uint64_t v
 
 
 cdef class Records:
-    """The chunks of one Info, in the order of its units."""
+    """The chunks of one Info, in the order of its units; those that are not scanned yet are empty."""
 
     def __cinit__(self, Info info, list chunks):
         expected = 0
@@ -63,6 +63,13 @@ cdef class Records:
             expected = (<Chunk>part).last_unit
         if expected != info.count:
             raise ValueError("the chunks are not those of all units in order")
+
+    def put(self, Py_ssize_t number, Chunk chunk not None):
+        """Replace an empty chunk by that of the same units, scanned."""
+        cdef Chunk before = self.chunks[number]
+        if before.entries or before.first_unit != chunk.first_unit or before.last_unit != chunk.last_unit:
+            raise ValueError("the chunk is not that of these units")
+        self.chunks[number] = chunk
 
     @property
     def site_count(self):

@@ -496,6 +496,14 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     return 0
 
 
+def unread(Py_ssize_t first, Py_ssize_t last):
+    """The Chunk of units that have not been scanned, which is empty."""
+    cdef Chunk chunk = Chunk()
+    chunk.first_unit = first
+    chunk.last_unit = last
+    return chunk
+
+
 def scan(Info info, Py_ssize_t first, Py_ssize_t last, Chunk into=None):
     """Scan the units ``first`` up to, not including, ``last`` without the GIL; return a Chunk.
 

@@ -2,6 +2,7 @@
 
 >>> dwarf = DebugInfo(ElfFile.open("vmlinux"))
 >>> records = dwarf.records[0]              # of .debug_info; more for split and supplementary files
+>>> records = dwarf.records_naming(["foo"]) # the same, but only what functions of that name need is scanned
 >>> dwarf.cfa(0xffffffff81000123)           # (register, offset)
 
 Units may stand in ``.debug_info``, in ``.debug_types`` (DWARF 4 type units), in the supplementary file that dwz makes,
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,8 +22,9 @@ from typing import TYPE_CHECKING
 from inlinetrace._threads import in_order
 from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.dwarf._lines import LineProgram
+from inlinetrace.dwarf._naming import Naming
 from inlinetrace.dwarf._records import Records
-from inlinetrace.dwarf._scan import Chunk, scan
+from inlinetrace.dwarf._scan import Chunk, scan, unread
 from inlinetrace.dwarf._units import Info
 from inlinetrace.dwarf.frames import CallFrames, FrameTable
 from inlinetrace.dwarf.split import SplitUnits, find_split_units
@@ -37,6 +40,8 @@ MISSING = (1 << 64) - 1
 
 # Enough units per task that starting it costs nothing, few enough that two threads end together.
 _UNITS_PER_TASK = 32
+# Of so few units all are scanned, whatever is asked for.
+_FEW_UNITS = 64
 # The decoded line tables of a whole kernel would take more memory than everything else.
 _LINES_KEPT = 64
 
@@ -75,6 +80,12 @@ class DebugInfo:
         self.program = program or elf
         self.jobs = jobs or len(os.sched_getaffinity(0))
         self.alternate_missing = alternate is None and elf.debug_alt_link is not None
+        self.scanned: list[Records] = []
+        """The records of every Info as far as they were asked for; empty before that."""
+        # number of the Info and of the chunk -> first unit, the one behind the last
+        self._waiting: dict[tuple[int, int], tuple[int, int]] = {}
+        # names whose units are all scanned
+        self._named: set[str] = set()
         self._units: dict[tuple[int, int], Unit] = {}
         self._lines: dict[tuple[int, int | None, int, str | None], LineProgram] = {}
         supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
@@ -116,20 +127,63 @@ class DebugInfo:
             for first in range(0, info.count, _UNITS_PER_TASK)
         ]
 
-    @cached_property
+    @property
     def records(self) -> list[Records]:
         """The records of every Info, in the order of ``infos``; scanned by all threads at the first use."""
-        tasks = self.portions
+        if not self.scanned:
+            self._lay_out(self.portions)
+        self._scan(list(self._waiting))
+        return self.scanned
 
-        def work(task: tuple[int, int, int]) -> Chunk:
-            number, first, last = task
-            return scan(self.infos[number], first, last)
+    def records_naming(self, names: Iterable[str]) -> list[Records]:
+        """The same, but maybe only those units are scanned that have functions of these names, whole.
 
-        chunks = in_order(work, tasks, self.jobs)
-        by_info: list[list[Chunk]] = [[] for _ in self.infos]
-        for (number, _, _), chunk in zip(tasks, chunks, strict=True):
-            by_info[number].append(chunk)
-        return [Records(info, parts) for info, parts in zip(self.infos, by_info, strict=True)]
+        Units that are scanned later change nobody's id.
+        """
+        new = [name for name in names if name not in self._named]
+        if new:
+            found = self._units_naming(new)
+            if found is None:
+                return self.records
+            if not self.scanned:
+                self._lay_out([(0, unit, unit + 1) for unit in range(self.infos[0].count)])
+            self._scan([(0, unit) for unit in found])
+            self._named.update(new)
+        return self.scanned
+
+    def _lay_out(self, places: list[tuple[int, int, int]]) -> None:
+        """Make empty chunks: of which Info, first unit, the one behind the last."""
+        for number, info in enumerate(self.infos):
+            mine = [(first, last) for owner, first, last in places if owner == number]
+            self.scanned.append(Records(info, [unread(*place) for place in mine]))
+            self._waiting.update({(number, chunk): place for chunk, place in enumerate(mine)})
+
+    def _scan(self, wanted: list[tuple[int, int]]) -> None:
+        """Scan those of the wanted chunks that wait for it."""
+
+        def work(chunk: tuple[int, int]) -> Chunk:
+            return scan(self.infos[chunk[0]], *self._waiting[chunk])
+
+        wanted = [chunk for chunk in wanted if chunk in self._waiting]
+        for (number, index), chunk in zip(wanted, in_order(work, wanted, self.jobs), strict=True):
+            self.scanned[number].put(index, chunk)
+            del self._waiting[number, index]
+
+    def _units_naming(self, names: Iterable[str]) -> list[int] | None:
+        """Numbers of the units that can have functions of these names; None if that cannot be told cheaply."""
+        info, *others = self.infos
+        if others or info.count <= _FEW_UNITS or (self.scanned and not self._waiting):
+            return None
+        naming = Naming(info, [name.encode("utf-8", "surrogateescape") for name in names])
+        if not naming.useful:
+            return None
+        parts = in_order(lambda portion: naming.units(*portion[1:]), self.portions, self.jobs)
+        found: list[int] = []
+        for part in parts:
+            if part is None:
+                return None
+            found += part
+        return found
 
     @property
     def supplement_number(self) -> int | None:

@@ -13,7 +13,11 @@ from inlinetrace.dwarf._cursor cimport host_is_little, inlinetrace_swap16, inlin
 cdef enum:
     STT_NOTYPE = 0
     STT_FUNC = 2
+    STT_SECTION = 3
+    STT_FILE = 4
+    STB_WEAK = 2
     STT_GNU_IFUNC = 10
+    UNDERSCORES = 16      # no name has more in front
     # Names are hashed up to this length: hostile ones all point into one endless string.
     HASHED = 256
 
@@ -297,6 +301,70 @@ cdef class Index:
             view = None
             del addresses[used:]
         return addresses
+
+    def kallsyms(self, const uint8_t[::1] code):
+        """Return the addresses (``Q``) of the symbols of code, ascending, each once, and the numbers (``I``) of the symbols.
+
+        ``code`` tells for each section whether symbols of it count.
+        """
+        from array import array
+
+        cdef Function* rows = <Function*>PyMem_RawMalloc((<size_t>self.count + 1) * sizeof(Function))
+        cdef Function* spare = <Function*>PyMem_RawMalloc((<size_t>self.count + 1) * sizeof(Function))
+        cdef uint32_t number, count = 0, i, used = 0
+        cdef Fields f
+        cdef uint64_t[::1] addresses
+        cdef uint32_t[::1] numbers
+        cdef bint relocatable = self.base_count != 0
+        if rows == NULL or spare == NULL:
+            PyMem_RawFree(rows)
+            PyMem_RawFree(spare)
+            raise MemoryError
+        with nogil:
+            for number in range(self.count):
+                self.read(number, &f)
+                if f.section >= <uint64_t>code.shape[0] or not code[f.section]:
+                    continue
+                if f.type == STT_SECTION or f.type == STT_FILE or not self.is_kept(f.name):
+                    continue
+                rows[count].address = f.address
+                rows[count].symbol = number
+                rows[count].rank = (UNDERSCORES + 1 if f.binding == STB_WEAK else 0) + self.underscores(f.name)
+                count += 1
+            sort_by_address(&rows, &spare, count)
+            for i in range(count):
+                if used and rows[used - 1].address == rows[i].address:
+                    # of several at one address the kernel takes the first of its table (scripts/kallsyms.c,
+                    # compare_symbols); of a module's, the first of the file's, which is the one that is there already
+                    if not relocatable and rows[i].rank < rows[used - 1].rank:
+                        rows[used - 1] = rows[i]
+                    continue
+                rows[used] = rows[i]
+                used += 1
+        found = array("Q", bytes(8 * used)), array("I", bytes(4 * used))
+        if used:
+            addresses, numbers = found
+            for i in range(used):
+                addresses[i] = rows[i].address
+                numbers[i] = rows[i].symbol
+        PyMem_RawFree(rows)
+        PyMem_RawFree(spare)
+        return found
+
+    cdef bint is_kept(self, uint32_t name) noexcept nogil:
+        """Whether scripts/mksysmap keeps a name: mapping symbols and local labels are not in kallsyms."""
+        cdef const uint8_t* text
+        if name + <uint64_t>1 >= <uint64_t>self.strings.shape[0]:
+            return False
+        text = &self.strings[name]
+        return text[0] != 0 and text[0] != c'$' and not (text[0] == c'.' and text[1] == c'L')
+
+    cdef uint32_t underscores(self, uint32_t name) noexcept nogil:
+        """How many underscores a name begins with."""
+        cdef uint32_t count = 0
+        while count < UNDERSCORES and self.strings[name + count] == c'_':
+            count += 1
+        return count
 
     def with_prefix(self, bytes prefix not None):
         """Return the numbers of all symbols whose names start with ``prefix``."""

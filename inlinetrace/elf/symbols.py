@@ -71,6 +71,7 @@ class SymbolTable:
             self._strings = elf.raw_data(strings)
             if self._strings and self._strings[-1]:
                 raise FormatError("the string table does not end in NUL", path=elf.path, section=strings.label)
+        self._code = bytes(section.executable and section.allocated for section in elf.sections)
         limits = array("Q", bytes(8 * len(elf.sections)))
         for section in elf.sections:
             if section.executable:
@@ -154,6 +155,13 @@ class SymbolTable:
     def function_starts(self, section_index: int) -> array[int]:
         """Return the addresses (``Q``) where the typed functions of a section start, ascending."""
         return self._index.function_starts(section_index)
+
+    def kallsyms(self) -> tuple[array[int], array[int]]:
+        """Return the symbols of code that a kernel keeps: addresses (``Q``), ascending, and numbers for ``symbol``.
+
+        Of several at one address it is the one that the kernel finds (scripts/kallsyms.c, find_kallsyms_symbol()).
+        """
+        return self._index.kallsyms(self._code)
 
     def functions(self) -> Iterator[Symbol]:
         """Yield all function symbols (aliases too) by address."""

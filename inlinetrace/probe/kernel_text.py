@@ -17,16 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace.elf.constants import STT_FILE, STT_SECTION
-
 if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.sections import Section
 
-_STB_WEAK = 2
-# What begins names that are none: nothing, "$", and "." if "L" comes behind it.
-_NOT_KEPT = frozenset(b"\0$.")
-_DOT, _LETTER_L = ord("."), ord("L")
 # Sections of a module that are freed once it is initialised.
 _MODULE_INIT = ".init"
 _UD2 = b"\x0f\x0b"
@@ -79,6 +73,7 @@ class KernelText:
         self._program = program
         self._order = "<" if program.little_endian else ">"
         self._x86 = program.machine.name == "x86_64"
+        self._around: tuple[int, memoryview] = (0, memoryview(b""))
 
     # Symbols
 
@@ -104,65 +99,7 @@ class KernelText:
     @cached_property
     def _symbols(self) -> tuple[array[int], array[int]]:
         """Addresses of the text symbols, ascending and each once, and the numbers of the symbols they are known by."""
-        addresses, numbers = array("Q"), array("L")
-        best: tuple[bool, int, int] = (False, 0, 0)
-        for address, number, name, binding in sorted(self._rows()):
-            text = self._strings[name : name + 2]
-            # mapping symbols and local labels are not in kallsyms (scripts/mksysmap)
-            if text[0] in _NOT_KEPT and (text[0] != _DOT or text[1] == _LETTER_L):
-                continue
-            if addresses and addresses[-1] == address:
-                # of several at one address the kernel takes the first of its table (scripts/kallsyms.c,
-                # compare_symbols); of a module's, the first of the file's, which is the one that is there already
-                rank = self._rank(number, name, binding)
-                if not self._program.relocatable and rank < best:
-                    best = rank
-                    numbers[-1] = number
-                continue
-            addresses.append(address)
-            numbers.append(number)
-            best = self._rank(number, name, binding)
-        return addresses, numbers
-
-    def _rank(self, number: int, name: int, binding: int) -> tuple[bool, int, int]:
-        text = bytes(self._strings[name : name + 16])
-        return (binding == _STB_WEAK, len(text) - len(text.lstrip(b"_")), number)
-
-    def _rows(self) -> list[tuple[int, int, int, int]]:
-        """(address, number, offset of the name, binding) of every symbol of code."""
-        table = self._program.symbols()
-        if table.section is None:
-            return []
-        bases = {
-            section.index: section.address if self._program.relocatable else 0
-            for section in self._program.sections
-            if section.executable and section.allocated
-        }
-        content = self._program.raw_data(table.section)
-        end = len(self._strings) - 1
-        skipped = (STT_SECTION, STT_FILE)
-        if self._program.address_size == 8:
-            layout = struct.Struct(f"{self._order}IBBHQQ")
-            rows = layout.iter_unpack(content[: len(content) // layout.size * layout.size])
-            return [
-                (value + bases[section], number, name, info >> 4)
-                for number, (name, info, _, section, value, _) in enumerate(rows)
-                if section in bases and info & 15 not in skipped and name < end
-            ]
-        layout = struct.Struct(f"{self._order}IIIBBH")
-        rows = layout.iter_unpack(content[: len(content) // layout.size * layout.size])
-        return [
-            (value + bases[section], number, name, info >> 4)
-            for number, (name, value, _, info, _, section) in enumerate(rows)
-            if section in bases and info & 15 not in skipped and name < end
-        ]
-
-    @cached_property
-    def _strings(self) -> memoryview:
-        table = self._program.symbols()
-        if table.section is None:
-            return memoryview(b"")
-        return self._program.raw_data(self._program.linked_section(table.section))
+        return self._program.symbols().kallsyms()
 
     def symbol(self, address: int) -> TextSymbol | None:
         """The symbol that the kernel finds for an address: the last one at or before it, whatever lies between."""
@@ -307,11 +244,14 @@ class KernelText:
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the file, fewer where it ends."""
-        section = self._program.section_at(address)
-        if section is None or section.nobits:
-            return b""
-        start = address - section.address
-        return bytes(self._program.data(section)[start : start + size])
+        start, content = self._around
+        if not start <= address < start + len(content):
+            section = self._program.section_at(address)
+            if section is None or section.nobits:
+                return b""
+            # who asks once asks for more from there
+            start, content = self._around = section.address, self._program.data(section)
+        return bytes(content[address - start : address - start + size])
 
     # What follows from them
 

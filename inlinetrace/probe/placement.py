@@ -97,13 +97,13 @@ class _Kprobes:
     def __init__(self, image: Image) -> None:
         self._image = image
         self._program = image.program
-        self._text = KernelText(image.program)
+        self.text = KernelText(image.program)
 
     def shift(self, address: int) -> int:
         """See Placement; arch_adjust_kprobe_addr() of arch/x86/kernel/kprobes/core.c."""
-        if self._program.machine.name != "x86_64" or self._text.read(address, 4) != _ENDBR64:
+        if self._program.machine.name != "x86_64" or self.text.read(address, 4) != _ENDBR64:
             return 0
-        symbol = self._text.symbol(address)
+        symbol = self.text.symbol(address)
         return 4 if symbol is not None and symbol.start == address else 0
 
     def _section(self, address: int) -> Section | None:

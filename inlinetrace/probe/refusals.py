@@ -59,9 +59,9 @@ def program_check(image: Image) -> Check:
     return check
 
 
-def kernel_check(image: Image, host: Host | None = None) -> Check:
-    """The check for a kernel image or module: kprobes. ``host`` is the machine that runs it."""
-    rules = KernelRules(image, host)
+def kernel_check(image: Image, host: Host | None = None, text: KernelText | None = None) -> Check:
+    """The check for a kernel image or module: kprobes. ``host`` and ``text`` as in KernelRules."""
+    rules = KernelRules(image, host, text)
     return lambda site: rules.refusal(site.address) or holds_lock(site) or rules.misemulated(site.address)
 
 
@@ -78,12 +78,13 @@ class KernelRules:
     """Where the kernel takes no kprobe event: register_kprobe() of kernel/kprobes.c, arch_prepare_kprobe() of
     arch/x86/kernel/kprobes/core.c and within_notrace_func() of kernel/trace/trace_kprobe.c, from the file.
 
-    What a machine adds to its blacklist is read from ``host`` where it shows its addresses.
+    What the machine that runs it, ``host``, adds to its blacklist is read there if it shows its addresses. ``text`` is
+    that of the image's program if somebody has it already.
     """
 
-    def __init__(self, image: Image, host: Host | None = None) -> None:
+    def __init__(self, image: Image, host: Host | None = None, text: KernelText | None = None) -> None:
         self._image = image
-        self._text = KernelText(image.program)
+        self._text = text or KernelText(image.program)
         self._x86 = image.program.machine.name == "x86_64"
         self._more = [] if host is None else running_blacklist(host, image)
         self._memory = None if host is None or image.loaded is None else KernelMemory.open(host)
@@ -122,7 +123,7 @@ class KernelRules:
             return Refusal.NOTRACE, ""
         if address in text.ftrace:
             return None if self._takes_ftrace else (Refusal.FTRACE, "")
-        if self._image.code(address) is None:
+        if not self._image.has_code(address):
             # a file without instructions (openSUSE's debug files): the kernel looks for boundaries itself
             return None
         problem = _boundary(self._image, address)
@@ -275,10 +276,9 @@ def x86_steps_over(instruction: bytes) -> bool:
 
 
 def _boundary(image: Image, address: int) -> tuple[Refusal, str] | None:
-    code = image.code(address)
-    if code is None:
+    if not image.has_code(address):
         return Refusal.BOUNDARY_UNCERTAIN, "the instructions are not at hand"
-    known = code.is_boundary(address)
+    known = image.is_boundary(address)
     if known is None:
         return Refusal.BOUNDARY_UNCERTAIN, "bytes around it are no instructions"
     return None if known else (Refusal.NOT_A_BOUNDARY, "")

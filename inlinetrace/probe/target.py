@@ -66,12 +66,12 @@ def plan_image(
             hidden=hidden,
             maximum_probes=maximum_probes,
         )
-    placement: Placement
     if isinstance(image, BtfImage):
-        placement, check, module = RunningPlacement(image), running_check(image, host or Host()), image.reader.module
+        placement: Placement = RunningPlacement(image)
+        check, module = running_check(image, host or Host()), image.reader.module
     else:
-        placement = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
-        check, module = kernel_check(image, host), image.module
+        where = KernelPlacement(image) if image.module is None else ModulePlacement(image, image.module)
+        placement, check, module = where, kernel_check(image, host, where.text), image.module
 
     def place(site: Site) -> Place:
         return replace(placement.place(site), guarded=guarded)

@@ -33,6 +33,8 @@ cdef enum:
     FEW = 32
     # Rows come unit by unit: what was read for units that are done can go.
     KEPT = 20000
+    # Of the jumps that so few rows meet, most code has nothing to tell.
+    FEW_ROWS = 4096
 
 cdef tuple _COMPUTED = (Shape.EXPRESSION, Shape.PIECES)
 
@@ -189,7 +191,7 @@ cdef class Builder:
     # the surroundings of the address asked for last
     cdef uint64_t region_start, region_end, region_known_as, symbol_address
     cdef object section, symbol
-    cdef Flow flow
+    cdef Flow flow, near_flow
     cdef bint region_known, symbol_known, flow_known
     cdef Range* ranges
     cdef Py_ssize_t range_room
@@ -200,7 +202,7 @@ cdef class Builder:
         self.symbol_of = surroundings.symbol
         self.locator = locator
         self.module = module
-        self.records = dwarf.records
+        self.records = dwarf.scanned
         self.sources = Sources(dwarf)
         self.functions = Functions(dwarf, self.sources)
         number = dwarf.supplement_number
@@ -219,14 +221,42 @@ cdef class Builder:
         """Yield the Sites of ``rows`` in their order, without those that have no address."""
         cdef Py_ssize_t i = 0
         cdef RowRecord row
+        cdef Flow near = self.surroundings.flow_near(self.spans(rows)) if rows.count <= FEW_ROWS else None
         while i < rows.count:
             row = rows.items[i]
             i += 1
+            if self.near_flow is not near:
+                # another listing came between
+                self.near_flow = near
+                self.flow_known = False
             if self.functions.functions.count + self.functions.types.count > KEPT or self.kept > KEPT:
                 self.forget()
             site = self.inlined(row.info, row.id) if row.inlined else self.copy(row.info, row.id)
             if site is not None:
                 yield site
+
+    cdef list spans(self, Rows rows):
+        """The code of the sites among ``rows``: their addresses and ranges."""
+        cdef Py_ssize_t i, j, count
+        cdef uint64_t address
+        cdef Records records
+        cdef Chunk chunk
+        cdef SiteRecord* s
+        cdef list found = []
+        for i in range(rows.count):
+            if not rows.items[i].inlined:
+                continue
+            records = <Records>self.records[rows.items[i].info]
+            chunk = records.chunk_for(rows.items[i].id)
+            s = &chunk.sites[rows.items[i].id & 0xffffffff]
+            address = 0
+            if not records.lists.first_address(s.unit, s.entry, s.low, s.ranges, s.flags, &address):
+                continue
+            found.append((address, address))
+            count = self.ranges_of(records, s)
+            for j in range(count):
+                found.append((self.ranges[j].begin, self.ranges[j].end))
+        return found
 
     cdef int forget(self) except -1:
         self.functions.forget()
@@ -324,7 +354,10 @@ cdef class Builder:
     cdef Flow flow_at(self, uint64_t address):
         """The jumps around ``address``, which ``surround`` was called for."""
         if not self.flow_known:
-            self.flow = self.surroundings.flow(address)
+            if self.near_flow is None:
+                self.flow = self.surroundings.flow(address)
+            else:
+                self.flow = self.near_flow if self.surroundings.has_code(address) else None
             self.flow_known = True
         return self.flow
 

@@ -47,11 +47,17 @@ class Surroundings(Protocol):
     def region(self, address: int) -> Region:
         """The section around a link-time address; the address alone, without a name, where there is none."""
 
+    def has_code(self, address: int) -> bool:
+        """Whether there are instructions at ``address`` that can be read."""
+
     def flow(self, address: int) -> Flow | None:
-        """The jumps of the code of that section; None where there is none or it cannot be read."""
+        """The jumps of all code; None where ``has_code`` is False."""
+
+    def flow_near(self, spans: Sequence[tuple[int, int]]) -> Flow | None:
+        """At least the jumps to where a span (first address, the one behind the last) begins, and all from inside."""
 
     def is_jump_target(self, address: int) -> bool | None:
-        """Whether an instruction jumps to ``address``; None where ``flow`` is None."""
+        """Whether an instruction jumps to ``address``; None where ``has_code`` is False."""
 
     def jump_targets(self, addresses: Iterable[int]) -> dict[int, bool | None]:
         """The same for a few addresses at once."""
@@ -69,6 +75,11 @@ class Selection:
 
     rows: Rows = field(default_factory=Rows)
     functions: dict[int, array[int]] = field(default_factory=dict)
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether a pattern is more than the name of one function."""
+    return any(character in pattern for character in "*?[")
 
 
 class DwarfSites:
@@ -94,16 +105,17 @@ class DwarfSites:
                 chosen.rows.extend(number, records.copies(), False)
             return chosen
         supplement = self.dwarf.supplement_number
-        for number, records in enumerate(self.dwarf.records):
+        scanned = self._scanned_for(patterns)
+        for number, records in enumerate(scanned):
             references = records.name_references() if every else self._references(records, patterns)
             chosen.functions[number] = records.functions_named(references)
         if supplement is not None:
             alternate = chosen.functions[supplement]
-            for number, records in enumerate(self.dwarf.records):
+            for number, records in enumerate(scanned):
                 if number != supplement:
                     more = records.with_alternate_origins(alternate)
                     chosen.functions[number] = array("Q", sorted({*chosen.functions[number], *more}))
-        for number, records in enumerate(self.dwarf.records):
+        for number, records in enumerate(scanned):
             wanted = chosen.functions[number]
             if inside:
                 chosen.rows.extend(number, records.sites_inside(wanted), True)
@@ -114,8 +126,14 @@ class DwarfSites:
             chosen.rows.extend(number, records.copies(wanted), False)
         return chosen
 
+    def _scanned_for(self, patterns: Sequence[str]) -> list[Records]:
+        """The records, at least those of all units with functions of these names."""
+        if any(map(is_glob, patterns)):
+            return self.dwarf.records
+        return self.dwarf.records_naming(patterns)
+
     def _references(self, records: Records, patterns: Sequence[str]) -> array[int]:
-        globs = [pattern for pattern in patterns if any(character in pattern for character in "*?[")]
+        globs = [pattern for pattern in patterns if is_glob(pattern)]
         found = {
             reference
             for pattern in patterns
@@ -131,13 +149,13 @@ class DwarfSites:
 
     def has_function(self, pattern: str) -> bool:
         """Whether any function here has a name that matches ``pattern`` (shell glob)."""
-        return any(len(self._references(records, [pattern])) for records in self.dwarf.records)
+        return any(len(self._references(records, [pattern])) for records in self._scanned_for([pattern]))
 
     def count_inside(self, selection: Selection) -> tuple[int, int]:
         """How many sites are inlined into the functions of a selection, and of how many functions they are."""
         sites = 0
         names: set[str] = set()
-        for number, records in enumerate(self.dwarf.records):
+        for number, records in enumerate(self.dwarf.scanned):
             for id_ in records.sites_inside(selection.functions.get(number, array("Q"))):
                 sites += 1
                 names.add(self.function_of(number, records.site(id_)).name)
@@ -158,7 +176,7 @@ class DwarfSites:
 
         Rows that have no address (copies that the linker or compiler dropped) are left out.
         """
-        return rows.by_address(self.dwarf.records)
+        return rows.by_address(self.dwarf.scanned)
 
     def build(self, rows: Rows) -> Iterator[Site]:
         """Make the Sites of ``rows``, in their order. Rows without any address have none and are left out."""

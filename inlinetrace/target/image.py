@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from inlinetrace.code._flow import Flow
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
 from inlinetrace.elf.debugfile import (
     DEFAULT_ROOTS,
@@ -28,7 +27,7 @@ from inlinetrace.target.listing import Listing
 from inlinetrace.target.loaded import AddressKind, Loaded
 
 if TYPE_CHECKING:
-    from inlinetrace.code.analysis import Code
+    from inlinetrace.code._flow import Flow
     from inlinetrace.code.file import FileCode
     from inlinetrace.elf.machine import Machine
     from inlinetrace.elf.symbols import SymbolTable
@@ -200,21 +199,22 @@ class Image:
             return None
         code = FileCode(self.program)
         try:
-            code.jumps  # noqa: B018
+            code.jumps_near(())
         except UnsupportedError:
             return None
         return code
 
-    def code(self, address: int) -> Code | None:
-        """The instructions of the section around ``address``; None if the file at hand does not have them."""
-        return None if self._code is None else self._code.at(address)
+    def has_code(self, address: int) -> bool:
+        """Whether the file at hand has the instructions at ``address``, and they are known."""
+        return self._code is not None and self._code.holds(address)
+
+    def is_boundary(self, address: int) -> bool | None:
+        """Whether an instruction starts at ``address``; None where that is not certain."""
+        return None if self._code is None or not self._code.holds(address) else self._code.is_boundary(address)
 
     @cached_property
     def _flow(self) -> Flow | None:
-        if self._code is None:
-            return None
-        by_source, by_target = self._code.jumps_by_source, self._code.jumps
-        return Flow(by_source.sources, by_source.targets, by_target.targets, by_target.sources)
+        return None if self._code is None else self._code.jumps.flow()
 
     def forget_code(self) -> None:
         """Let go of the decoded instructions; whoever asks for them has them decoded again."""
@@ -223,24 +223,23 @@ class Image:
 
     def flow(self, address: int) -> Flow | None:
         """The jumps of the program; None if the instructions at ``address`` are not at hand."""
-        return None if self.code(address) is None else self._flow
+        return self._flow if self.has_code(address) else None
+
+    def flow_near(self, spans: Sequence[tuple[int, int]]) -> Flow | None:
+        """The jumps to where a span begins, and all from inside of one; None if the program's are not at hand."""
+        return None if self._code is None else self._code.jumps_near(spans).flow()
 
     def is_jump_target(self, address: int) -> bool | None:
         """Whether an instruction jumps to ``address``; None where the instructions there are not at hand."""
-        return None if self.code(address) is None or self._code is None else self._code.is_jump_target(address)
+        return None if self._code is None or not self._code.holds(address) else self._code.is_jump_target(address)
 
     def jump_targets(self, addresses: Iterable[int]) -> dict[int, bool | None]:
         """The same for a few addresses at once, cheaper than one by one if the code is needed for nothing else."""
-        from inlinetrace.code.file import FileCode
-
         addresses = list(addresses)
-        code = self.__dict__.get("_code") or (FileCode(self.program) if has_code(self.program) else None)
-        try:
-            targets = None if code is None else code.jump_targets(addresses)
-        except UnsupportedError:
-            targets = None
-        if code is None or targets is None:
+        code = self._code
+        if code is None:
             return dict.fromkeys(addresses)
+        targets = code.jump_targets(addresses)
         return {address: address in targets if code.holds(address) else None for address in addresses}
 
 

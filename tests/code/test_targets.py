@@ -1,4 +1,4 @@
-"""Which of a few addresses are jumped to: the same answers as from decoding everything."""
+"""What a few places need to know of the code: the same answers as from decoding everything."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.code import FileCode
+from inlinetrace.code.analysis import Jumps
 from inlinetrace.elf import ElfFile
 from tests.elf.elfwriter import Code, Sym, elf_file
 from tests.kernels import Kernel
@@ -70,21 +71,82 @@ def test_nothing_asked() -> None:
     assert asked(file_of(b"\xeb\xfe", [0]), set()) == (set(), True)
 
 
+def random_code(rnd: random.Random) -> tuple[bytes, list[int]]:
+    """Any bytes, with the ones that jumps are made of more often than others, and where functions start."""
+    size = rnd.choice((1, 2, 5, 17, 255, 256, 257, 700, 3000))
+    choice = [0x90, 0xE9, 0x0F, 0x84, 0xEB, 0xE3, 0x74, 0xC7, 0xF8, 0x66, 0x06, 0xFE, 0x00, 0x01, 0xFF]
+    code = bytes(rnd.choice(choice) if rnd.random() < 0.6 else rnd.randrange(256) for _ in range(size))
+    return code, sorted({rnd.randrange(size) for _ in range(rnd.randrange(8))})
+
+
 def test_random_bytes() -> None:
-    """Any bytes, with the ones that jumps are made of more often than others."""
     rnd = random.Random(20260)
     cheap = 0
     for _ in range(300):
-        size = rnd.choice((1, 2, 5, 17, 255, 256, 257, 700, 3000))
-        choice = [0x90, 0xE9, 0x0F, 0x84, 0xEB, 0xE3, 0x74, 0xC7, 0xF8, 0x66, 0x06, 0xFE, 0x00, 0x01, 0xFF]
-        code = bytes(rnd.choice(choice) if rnd.random() < 0.6 else rnd.randrange(256) for _ in range(size))
-        elf = file_of(code, sorted({rnd.randrange(size) for _ in range(rnd.randrange(8))}))
+        code, functions = random_code(rnd)
+        elf = file_of(code, functions)
         whole = FileCode(elf).jumps
-        wanted = set(range(START, START + size, rnd.choice((1, 3, 50)))) | set(rnd.choices([*whole.targets, 0], k=5))
+        wanted = set(range(START, START + len(code), rnd.choice((1, 3, 50)))) | set(
+            rnd.choices([*whole.targets, 0], k=5)
+        )
         found, easily = asked(elf, wanted)
         assert found == {address for address in wanted if address in whole}
         cheap += easily
     assert cheap > 100
+
+
+def near(jumps: Jumps, spans: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The jumps that lead to where a span begins or come from inside of one."""
+    begins = {begin for begin, _ in spans}
+    return {(s, t) for s, t in jumps if t in begins or any(begin <= s < end for begin, end in spans)}
+
+
+def test_jumps_near_spans_of_random_bytes() -> None:
+    rnd = random.Random(20261)
+    cheap = 0
+    for _ in range(300):
+        code, functions = random_code(rnd)
+        elf = file_of(code, functions)
+        whole = FileCode(elf).jumps
+        spans = []
+        for _ in range(rnd.choice((1, 2, 5))):
+            begin = START + rnd.randrange(-3, len(code) + 3)
+            spans.append((begin, begin + rnd.choice((0, 1, 7, 200))))
+        if len(whole):
+            spans.append((rnd.choice(whole.targets),) * 2)
+        codes = FileCode(elf)
+        found = codes.jumps_near(spans)
+        assert near(found, spans) == near(whole, spans)
+        assert list(zip(found.targets, found.sources, strict=True)) == sorted(
+            zip(found.targets, found.sources, strict=True)
+        )
+        assert set(found) <= set(whole)
+        cheap += "jumps" not in codes.__dict__
+    assert cheap > 100
+
+
+def test_boundaries_of_random_bytes() -> None:
+    """A function alone tells them as all code does, where its bytes are instructions and where they are none."""
+    rnd = random.Random(20262)
+    for _ in range(100):
+        code, functions = random_code(rnd)
+        elf = file_of(code, functions)
+        whole = FileCode(elf).code(elf.sections[1])
+        codes = FileCode(elf)
+        for address in range(START - 1, START + len(code) + 1):
+            expected = whole.is_boundary(address)
+            if expected:
+                # the others need to know all jumps
+                codes = FileCode(elf)
+            assert codes.is_boundary(address) == expected, hex(address)
+
+
+def test_a_boundary_is_found_without_decoding_everything() -> None:
+    codes = FileCode(file_of(bytes.fromhex("48 89 c3 c3") * 16, [0, 16, 32]))
+    assert codes.is_boundary(START + 19) is True
+    assert not codes.__dict__["_codes"]
+    assert codes.is_boundary(START + 18) is False
+    assert codes.is_boundary(0x777) is False
 
 
 @pytest.mark.compiled
@@ -115,3 +177,7 @@ def test_the_whole_kernel(distribution_kernel: Kernel) -> None:
         found, cheap = asked(elf, wanted)
         assert cheap
         assert found == {address for address in wanted if address in whole}
+        spans = [(target - rnd.choice((0, 50)), target + rnd.choice((0, 100))) for target in targets[:50]]
+        codes = FileCode(elf)
+        assert near(codes.jumps_near(spans), spans) == near(whole, spans)
+        assert "jumps" not in codes.__dict__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,3 +42,17 @@ def test_every_site_of_modules_of_all_sizes(distribution_kernel: Kernel) -> None
         assert sum(part.site_count for part in records) == counted_sites(path), path.name
         built = sum(site.inlined for site in open_image(path).sites())
         assert built == counted_sites(path), path.name
+
+
+def test_what_is_read_for_a_few_functions_says_the_same_as_everything(
+    distribution_kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rnd = random.Random(612)
+    whole = open_image(distribution_kernel.vmlinux)
+    names = sorted(set(whole.function_names()))
+    chosen = ["up", "fls", "get_file", "vfs_llseek", "do_syscall_64", *rnd.sample(names, 60)]
+    narrow = [list(open_image(distribution_kernel.vmlinux).sites([name])) for name in chosen]
+    # all units are scanned here, and now all code is decoded
+    monkeypatch.setattr(whole, "flow_near", lambda spans: None)
+    assert [list(whole.sites([name])) for name in chosen] == narrow
+    assert sum(map(len, narrow)) > 300

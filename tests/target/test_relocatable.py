@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.cli.render import Renderer
+from inlinetrace.code import FileCode
 from inlinetrace.elf import ElfFile
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.reasons import Reason, Unavailable
@@ -169,8 +170,7 @@ def test_a_cold_part_jumps_back_into_its_function(tmp_path: Path) -> None:
     cold, text = image.program.section(".text.unlikely"), image.program.section(".text")
     assert cold is not None
     assert text is not None
-    code = image.code(cold.address)
-    assert code is not None
+    code = FileCode(image.program).code(cold)
     back = {target for _, target in code.jumps() if text.address <= target < text.address + text.size}
     assert back
     assert all(image.is_jump_target(target) for target in back)
