@@ -22,6 +22,7 @@ from inlinetrace.btf.load import load
 from inlinetrace.btf.reader import Btf
 from inlinetrace.cli.terminal import visible
 from inlinetrace.errors import NotFoundError, UsageError
+from inlinetrace.globs import is_glob
 
 HELP = "show BTF as text, JSON, C or the layout of a struct"
 
@@ -142,7 +143,7 @@ def _chosen(btf: Btf, args: argparse.Namespace) -> list[int] | None:
 
 
 def _named(btf: Btf, name: str, kinds: list[Kind]) -> list[int]:
-    if not any(character in name for character in "*?["):
+    if not is_glob(name):
         found = btf.find(name, *kinds)
         return [type_id for type_id in found if type_id >= btf.start_id] or found
     from fnmatch import fnmatchcase

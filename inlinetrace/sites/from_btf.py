@@ -18,7 +18,6 @@ October 2025 are doubtful, because its encoder lost whether the value is in the 
 from __future__ import annotations
 
 import enum
-import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -52,6 +51,7 @@ from inlinetrace.btf.kinds import (
 )
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, MismatchError, NotFoundError
+from inlinetrace.globs import divide
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
@@ -265,19 +265,18 @@ class BtfSites:
         return rows
 
     def _wanted_ids(self, patterns: Sequence[str]) -> list[int]:
-        exact = [pattern for pattern in patterns if not _is_glob(pattern)]
+        exact, matches = divide(patterns)
         wanted = [type_id for name in exact for type_id in self.btf.find(name, Kind.FUNC)]
-        globs = _matcher([pattern for pattern in patterns if _is_glob(pattern)])
-        if globs is not None:
+        if matches is not None:
             for layer in self.btf.chain:
-                wanted += [type_id for type_id in layer.of_kind(Kind.FUNC) if globs(self.btf.name(type_id))]
+                wanted += [type_id for type_id in layer.of_kind(Kind.FUNC) if matches(self.btf.name(type_id))]
         return wanted
 
     def _wanted_names(self, patterns: Sequence[str]) -> set[bytes]:
-        wanted = {pattern for pattern in patterns if not _is_glob(pattern)}
-        globs = _matcher([pattern for pattern in patterns if _is_glob(pattern)])
-        if globs is not None:
-            wanted |= {name for name in self.function_names() if globs(name)}
+        exact, matches = divide(patterns)
+        wanted = set(exact)
+        if matches is not None:
+            wanted |= {name for name in self.function_names() if matches(name)}
         return {name.encode("utf-8", "surrogateescape") for name in wanted}
 
     def build(self, rows: Iterable[Row]) -> Iterator[Site]:
@@ -584,13 +583,3 @@ def _sign_extended(number: int, size: int) -> int:
     bits = 8 * size
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
-
-
-def _is_glob(pattern: str) -> bool:
-    return any(character in pattern for character in "*?[")
-
-
-def _matcher(globs: list[str]) -> Callable[[str], object] | None:
-    if not globs:
-        return None
-    return re.compile("|".join(fnmatch.translate(pattern) for pattern in globs)).match

@@ -9,14 +9,13 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inlinetrace.dwarf.info import KEY_SHIFT, MISSING
+from inlinetrace.globs import divide, is_glob
 from inlinetrace.sites._builder import Builder, Rows
 from inlinetrace.sites.locate import Locator
 
@@ -77,11 +76,6 @@ class Selection:
     functions: dict[int, array[int]] = field(default_factory=dict)
 
 
-def is_glob(pattern: str) -> bool:
-    """Whether a pattern is more than the name of one function."""
-    return any(character in pattern for character in "*?[")
-
-
 class DwarfSites:
     """The sites of one file. ``module`` is the name that goes into every Site, None for a kernel or program."""
 
@@ -133,17 +127,13 @@ class DwarfSites:
         return self.dwarf.records_naming(patterns)
 
     def _references(self, records: Records, patterns: Sequence[str]) -> array[int]:
-        globs = [pattern for pattern in patterns if is_glob(pattern)]
+        exact, matches = divide(patterns)
         found = {
-            reference
-            for pattern in patterns
-            if pattern not in globs
-            for reference in records.references_to(pattern.encode("utf-8", "surrogateescape"))
+            reference for name in exact for reference in records.references_to(name.encode("utf-8", "surrogateescape"))
         }
-        if globs:
-            expression = re.compile("|".join(fnmatch.translate(pattern) for pattern in globs))
+        if matches is not None:
             for reference in records.name_references():
-                if expression.match(records.info.string(reference) or ""):
+                if matches(records.info.string(reference) or ""):
                     found.add(reference)
         return array("Q", sorted(found))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from inlinetrace.btf.load import load
 from inlinetrace.errors import MismatchError, NotFoundError, UsageError
+from inlinetrace.globs import divide
 from inlinetrace.sites.from_btf import BtfSites, ElfSurroundings, OffsetBase
 from inlinetrace.target.listing import Listing
 from inlinetrace.target.loaded import AddressKind
@@ -85,13 +86,13 @@ class BtfImage:
     def _inside(self, patterns: Sequence[str]) -> list[Site]:
         if not self.has_symbols:
             raise UsageError("BTF does not record what a site is inside of: name the symbol table with -k, -m or -x")
-        import fnmatch
+        exact, glob = divide(patterns)
 
-        def matches(site: Site) -> bool:
+        def wanted(site: Site) -> bool:
             name = (site.symbol or "").split(".")[0]
-            return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+            return name in exact or (glob is not None and bool(glob(name)))
 
-        return _sorted([site for site in self.reader.build(self.reader.select(["*"])) if matches(site)])
+        return _sorted([site for site in self.reader.build(self.reader.select(["*"])) if wanted(site)])
 
     def name_address(self, address: int) -> str:
         """What people call an address of the program's data."""
