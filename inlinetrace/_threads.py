@@ -1,6 +1,8 @@
-"""Work on many tasks by several threads.
+"""Work on many tasks by several threads, and on one while this thread goes on.
 
 >>> in_order(scan, tasks, jobs=2)                # [scan(task) for task in tasks]
+>>> ahead = Ahead(load)                          # begins now
+>>> ahead.result()                               # what load() has returned or raised
 
 concurrent.futures does this too, and costs every start of a command a tenth of its time.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -56,3 +58,33 @@ def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
     if failed:
         raise failed[min(failed)]
     return [results[number] for number in range(len(tasks))]
+
+
+class Ahead(Generic[Result]):
+    """``work``, begun in a thread of its own; where no thread can be had it waits until ``result`` is asked for."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._done: list[Result] = []
+        self._failed: list[BaseException] = []
+        self._thread: threading.Thread | None = threading.Thread(target=self._run)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._thread = None
+
+    def _run(self) -> None:
+        try:
+            self._done.append(self._work())
+        except BaseException as error:
+            self._failed.append(error)
+
+    def result(self) -> Result:
+        """Wait for the work and return what it returned. Raises what it raised."""
+        if self._thread is not None:
+            self._thread.join()
+        elif not self._done and not self._failed:
+            self._run()
+        if self._failed:
+            raise self._failed[0]
+        return self._done[0]

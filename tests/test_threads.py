@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from inlinetrace._threads import in_order
+from inlinetrace._threads import Ahead, in_order
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5, 100])
@@ -54,3 +54,32 @@ def test_an_interruption_of_the_calling_thread_is_raised() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         in_order(work, range(100), 3)
+
+
+def test_work_ahead_gives_what_it_returned_or_raised() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        may_end.wait(60)
+        return 7
+
+    ahead = Ahead(work)
+    assert begun.wait(60)
+    may_end.set()
+    assert (ahead.result(), ahead.result()) == (7, 7)
+    with pytest.raises(ZeroDivisionError):
+        Ahead(lambda: 1 // 0).result()
+
+
+def test_without_threads_work_ahead_is_done_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    done: list[int] = []
+    ahead = Ahead(lambda: done.append(1))
+    assert not done
+    ahead.result()
+    ahead.result()
+    assert done == [1]

@@ -176,9 +176,7 @@ def _missing(image: Listed, patterns: list[str]) -> list[str]:
     """A message for each pattern that no function has."""
     names: list[str] | None = None
     messages = []
-    for pattern in patterns:
-        if pattern == "*" or image.has_function(pattern):
-            continue
+    for pattern in image.unknown([pattern for pattern in patterns if pattern != "*"]):
         if names is None:
             names = sorted(set(image.function_names()))
         import difflib

@@ -256,7 +256,7 @@ def _hidden(args: argparse.Namespace, condition: Condition | None) -> list[Refer
 
 
 def _sites(args: argparse.Namespace, image: Image | BtfImage) -> list[Site]:
-    missing = [pattern for pattern in args.functions if pattern != "*" and not image.has_function(pattern)]
+    missing = image.unknown([pattern for pattern in args.functions if pattern != "*"])
     if missing:
         raise NotFoundError(f"no function {missing[0]}", path=image.path)
     sites = [

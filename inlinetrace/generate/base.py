@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from inlinetrace._threads import Ahead
 from inlinetrace.generate._base import copy_base, load_base, name_strings
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
@@ -30,24 +31,34 @@ class Base:
         self._many = many
         self._pattern: Graph | None = None
         self._offsets: array[int] | None = None
+        self._coming: Ahead[Graph] | None = None
 
     @staticmethod
     def of(base: Base | Btf) -> Base:
         """``base`` itself, or what it takes to split one program from it."""
         return base if isinstance(base, Base) else Base(base)
 
+    def prepare(self) -> None:
+        """Begin to make what ``graph`` gives next, in another thread."""
+        if self._coming is None and self._pattern is None:
+            self._coming = Ahead(self._load)
+
     def graph(self) -> Graph:
         """A graph that has all the types. Raises FormatError with the id of a type that cannot be read."""
-        graph = Graph()
-        if not self._many:
-            load_base(graph, self.btf.index, self.btf)
-            return graph
         if self._pattern is None:
-            pattern = Graph()
-            load_base(pattern, self.btf.index, self.btf)
-            self._offsets = name_strings(pattern, self.btf.index)
-            self._pattern = pattern
+            coming, self._coming = self._coming, None
+            loaded = self._load() if coming is None else coming.result()
+            if not self._many:
+                return loaded
+            self._offsets = name_strings(loaded, self.btf.index)
+            self._pattern = loaded
+        graph = Graph()
         copy_base(graph, self._pattern)
+        return graph
+
+    def _load(self) -> Graph:
+        graph = Graph()
+        load_base(graph, self.btf.index, self.btf)
         return graph
 
     def emitter(self, graph: Graph) -> Emitter:

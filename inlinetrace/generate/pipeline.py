@@ -119,6 +119,12 @@ def generate(
     if settings.wanted is Wanted.BASE:
         tell("types")
         return Generated(_types(image, settings, base, jobs).encode(layout=settings.layout), None, None)
+    given = None if base is None else Base.of(base)
+    if settings.wanted is Wanted.INLINE:
+        if given is None:
+            raise UsageError("location info alone needs the types that it refers to")
+        if (jobs or image.dwarf.jobs) > 1:
+            given.prepare()
     tell("sites")
     start = image_base(image)
     parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
@@ -130,19 +136,16 @@ def generate(
     )
     tell("types")
     main: bytes | None = None
-    if settings.wanted is Wanted.INLINE:
-        if base is None:
-            raise UsageError("location info alone needs the types that it refers to")
-        given = Base.of(base)
+    if settings.wanted is Wanted.INLINE and given is not None:
         beneath = given.btf
         own = _functions(
             found,
             lambda keys: functions_onto_base(image.dwarf, keys, given, features=settings.features, threads=jobs),
         )
     else:
-        types = _types(image, settings, base, jobs)
+        types = _types(image, settings, given, jobs)
         main = types.encode(layout=settings.layout)
-        beneath = Btf(main, None if base is None else Base.of(base).btf)
+        beneath = Btf(main, None if given is None else given.btf)
         own = _functions(found, types.inline_object)
     tell("location info")
     functions = _names_and_prototypes(own, beneath) if settings.locsec.dialect is Dialect.RFC else None

@@ -233,12 +233,18 @@ class BtfSites:
             return self.btf.index.string(function).decode("utf-8", "surrogateescape")
         return self.btf.name(function)
 
-    def has_function(self, pattern: str) -> bool:
-        """Whether any function with this name (shell globs too) exists, with sites or without."""
-        return bool(self._wanted_ids([pattern])) or bool(self.select([pattern]))
+    def unknown(self, patterns: Sequence[str]) -> list[str]:
+        """Those of ``patterns`` (shell globs) that no function's name here matches, with sites or without.
 
-    def has_copy(self, name: str) -> bool:
-        """Whether the symbol table has a function with this name."""
+        The names in the symbol table count, globs aside.
+        """
+        return [
+            pattern
+            for pattern in patterns
+            if not (self._wanted_ids([pattern]) or self.select([pattern]) or self._has_copy(pattern))
+        ]
+
+    def _has_copy(self, name: str) -> bool:
         return self.surroundings is not None and bool(self.surroundings.copies(name))
 
     def fully_inlined(self, function: int) -> bool | None:

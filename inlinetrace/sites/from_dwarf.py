@@ -137,9 +137,12 @@ class DwarfSites:
                     found.add(reference)
         return array("Q", sorted(found))
 
-    def has_function(self, pattern: str) -> bool:
-        """Whether any function here has a name that matches ``pattern`` (shell glob)."""
-        return any(len(self._references(records, [pattern])) for records in self._scanned_for([pattern]))
+    def unknown(self, patterns: Sequence[str]) -> list[str]:
+        """Those of ``patterns`` (shell globs) that no function's name here matches."""
+        scanned = self._scanned_for(patterns)
+        return [
+            pattern for pattern in patterns if not any(len(self._references(records, [pattern])) for records in scanned)
+        ]
 
     def count_inside(self, selection: Selection) -> tuple[int, int]:
         """How many sites are inlined into the functions of a selection, and of how many functions they are."""

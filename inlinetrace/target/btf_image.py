@@ -66,9 +66,9 @@ class BtfImage:
         found = [] if dialect is None else [f"{self.path}: location info in dialect {dialect.value}"]
         return found + self.notices
 
-    def has_function(self, pattern: str) -> bool:
-        """Whether any function here has a name that matches ``pattern``."""
-        return self.reader.has_function(pattern) or self.reader.has_copy(pattern)
+    def unknown(self, patterns: Sequence[str]) -> list[str]:
+        """Those of ``patterns`` that no function's name here matches."""
+        return self.reader.unknown(patterns)
 
     def function_names(self) -> Iterator[str]:
         """Every name that a function with sites has here."""

@@ -77,9 +77,9 @@ class Image:
         """What matches; see DwarfSites.select."""
         return self.reader.select(patterns, inside=inside)
 
-    def has_function(self, pattern: str) -> bool:
-        """Whether any function here has a name that matches ``pattern``."""
-        return self.reader.has_function(pattern)
+    def unknown(self, patterns: Sequence[str]) -> list[str]:
+        """Those of ``patterns`` that no function's name here matches."""
+        return self.reader.unknown(patterns)
 
     def warnings(self) -> list[str]:
         """What keeps sites from being found or named, one line each."""

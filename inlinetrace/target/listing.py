@@ -49,8 +49,8 @@ class Listed(Protocol):
     def listing(self, patterns: Sequence[str], *, inside: bool = False) -> Listing:
         """The sites and copies of functions that match (shell globs), or the sites inside of them."""
 
-    def has_function(self, pattern: str) -> bool:
-        """Whether any function here has a name that matches ``pattern``."""
+    def unknown(self, patterns: Sequence[str]) -> list[str]:
+        """Those of ``patterns`` that no function's name here matches."""
 
     def function_names(self) -> Iterator[str]:
         """Every name that a function has here."""

@@ -2,7 +2,7 @@
 
 All selected tests that ask for the same guest run in one boot of it. A test that kills or hangs its guest fails with
 the console's end, and the tests after it run in a new boot. Up to ``INLINETRACE_VM_PARALLEL`` (default 2) guests run at
-once.
+once, those that may take longest first, whatever pytest waits for.
 ``INLINETRACE_VM_RESULTS`` names a directory where each boot leaves its console, pytest's output and the files of $OUT.
 """
 
@@ -12,7 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -36,13 +37,19 @@ exec python3 -m pytest -p no:cacheprovider -p no:faulthandler -o addopts= \\
     --strict-markers --tb=long -q @/job/tests > $OUT/pytest.txt 2>&1
 """
 _BOOT_TIMEOUT = 180.0
+_POLL = 0.02
+# What may take longer than this has a limit for other days.
+_LONG = 600.0
 
 
 class Guest:
     """The tests of one configuration and the boots they run in."""
 
-    def __init__(self, config: GuestConfig, items: list[pytest.Item], pytest_config: pytest.Config) -> None:
+    def __init__(
+        self, config: GuestConfig, items: list[pytest.Item], pytest_config: pytest.Config, idle: Callable[[], None]
+    ) -> None:
         self.config = config
+        self._idle = idle
         self._items = {item.nodeid: item for item in items}
         self._waiting = dict.fromkeys(self._items)
         self._reports: dict[str, list[pytest.TestReport]] = {nodeid: [] for nodeid in self._items}
@@ -55,6 +62,11 @@ class Guest:
         self._boots = 0
         self._collect_errors: list[str] = []
         self._console_mark = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long its tests may take."""
+        return sum(min(timeout_of(item), _LONG) for item in self._items.values())
 
     def start(self) -> None:
         """Boot a guest for the tests that have not run yet; a failure to do so becomes the outcome of them all."""
@@ -70,18 +82,33 @@ class Guest:
                 self._machine = Machine(
                     self.config.options, job, self._results, test_requirements=[f"pytest=={version('pytest')}"]
                 )
+            self._machine.idle = self._idle
             self._messages = self._machine.messages(_BOOT_TIMEOUT)
         except (RecipeError, MachineError) as error:
             for nodeid in list(self._waiting):
                 self._fail(nodeid, f"no guest {self.config.name}: {error}", "setup")
 
+    @property
+    def is_started(self) -> bool:
+        """Whether this guest was booted for its tests, or has none left."""
+        return self._machine is not None or not self._waiting
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a boot of this guest uses the machine now."""
+        return self._machine is not None and self._machine.running
+
     def reports(self, nodeid: str) -> list[pytest.TestReport]:
         """The reports of a test, once it has run."""
         while nodeid not in self._finished:
-            if self._machine is None:
+            if self._machine is not None:
+                self._advance()
+            elif self._boots:
+                # the boot before has died
                 self.start()
-                continue
-            self._advance()
+            else:
+                self._idle()
+                time.sleep(_POLL)
         reports = self._reports[nodeid]
         if not self._waiting and self._finished == set(self._items) and self._machine is not None:
             self._end(nodeid, reports)
@@ -219,6 +246,7 @@ class GuestRunner:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._guests: dict[GuestConfig, Guest] = {}
+        self._order: list[Guest] = []
         self._parallel = max(1, int(os.environ.get("INLINETRACE_VM_PARALLEL", "2")))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -230,7 +258,11 @@ class GuestRunner:
             config = config_of(item)
             if config is not None:
                 by_config.setdefault(config, []).append(item)
-        self._guests = {config: Guest(config, items, self._config) for config, items in by_config.items()}
+        self._guests = {
+            config: Guest(config, items, self._config, self._start_more) for config, items in by_config.items()
+        }
+        # long ones first, so that the last ones to end are short
+        self._order = sorted(self._guests.values(), key=lambda guest: -guest.seconds)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -240,7 +272,7 @@ class GuestRunner:
             return None
         hook = item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        self._start_from(config)
+        self._start_more()
         for report in self._guests[config].reports(item.nodeid):
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -253,8 +285,10 @@ class GuestRunner:
         for guest in self._guests.values():
             guest.stop()
 
-    def _start_from(self, config: GuestConfig) -> None:
-        order = list(self._guests)
-        first = order.index(config)
-        for ahead in order[first : first + self._parallel]:
-            self._guests[ahead].start()
+    def _start_more(self) -> None:
+        """Start guests until as many run as may."""
+        room = self._parallel - sum(guest.is_running for guest in self._order)
+        for guest in self._order:
+            if room > 0 and not guest.is_started:
+                guest.start()
+                room -= 1

@@ -23,7 +23,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from vmimages.kerneldisk import kernel_disk
 from vmimages.kernels import Kernel, find
 from vmimages.rootfs import root_disk
 
+_POLL = 0.02  # seconds
 TEST_REQUIREMENTS: tuple[str, ...] = ("pytest>=8",)
 
 
@@ -79,6 +80,7 @@ class Machine:
         self.kernel: Kernel = find(options.kernel)
         self.status: int | None = None
         self.patience = 0.0
+        self.idle: Callable[[], None] | None = None
         self._results = results
         self._interactive = interactive
         self._directory = Path(tempfile.mkdtemp(prefix="inlinetrace-vm-"))
@@ -153,7 +155,8 @@ class Machine:
         """Yield what the job reports until it ends and its results are here.
 
         MachineError: nothing came for ``timeout`` seconds, or the guest ended without telling the job's exit status.
-        :attr:`patience` may be set between messages to change the time limit.
+        :attr:`patience` may be set between messages to change the time limit; :attr:`idle` is called while there are
+        none.
         """
         self.patience = timeout
         deadline = time.monotonic() + timeout
@@ -170,10 +173,17 @@ class Machine:
             if time.monotonic() > deadline:
                 self.stop()
                 raise MachineError(f"the guest reported nothing for {self.patience:g} s{self._tail()}")
-            time.sleep(0.02)
+            if self.idle is not None:
+                self.idle()
+            time.sleep(_POLL)
         if self.status is None:
             raise MachineError(f"the guest ended before its job did ({self._qemu_trouble()}){self._tail()}")
         self._collect()
+
+    @property
+    def running(self) -> bool:
+        """Whether the guest has not ended yet."""
+        return self._process.poll() is None
 
     def wait(self, timeout: float) -> int:
         """Wait for the end of the job, passing over its reports; its exit status. MachineError as for messages."""
