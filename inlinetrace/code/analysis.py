@@ -18,10 +18,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.code import _x86
 from inlinetrace.code._flow import Flow
@@ -41,8 +40,7 @@ FIXED_SIZE = ("aarch64", "ppc64")
 _ADDENDS_IN_PLACE = ("i686", "arm")
 
 
-@dataclass(frozen=True, slots=True)
-class Relocations:
+class Relocations(NamedTuple):
     """Relocations of relocatable code: patched places (addresses), symbol + addend, 1 if the symbol has a section."""
 
     places: array[int]

@@ -15,9 +15,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from inlinetrace.code import _x86
 
@@ -27,8 +26,7 @@ _NEAR = 16
 _FAR = 400
 
 
-@dataclass(frozen=True, slots=True)
-class IndirectJump:
+class IndirectJump(NamedTuple):
     """An indirect jump, the address of its ``table`` and its ``targets``: None and empty if not recognised."""
 
     address: int
@@ -42,15 +40,13 @@ class _Starts(Protocol):
     def following(self, offset: int) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(NamedTuple):
     address: int
     entry_size: int
     least: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     """REX bits, opcode and the bytes from ModRM on, of an instruction without other prefixes."""
 
     rex: int

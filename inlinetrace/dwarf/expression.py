@@ -11,8 +11,7 @@ operations mean is the matter of :mod:`inlinetrace.sites.resolve`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Literal, NamedTuple, Union
 
 from inlinetrace.errors import FormatError
 
@@ -140,8 +139,7 @@ _FIXED = {"b": (1, True), "h": (2, True), "i": (4, True), "q": (8, True)}
 _FIXED |= {"B": (1, False), "H": (2, False), "I": (4, False), "Q": (8, False)}
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One operation.
 
     Operands are integers, bytes (blocks), or operations (the expression of DW_OP_entry_value). A branch has two: the

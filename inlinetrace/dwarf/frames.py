@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from inlinetrace.dwarf._frames import FrameTable
 
@@ -39,8 +39,7 @@ class RuleKind(enum.IntEnum):
     """The value is what the expression computes with the CFA on its stack."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterRule:
+class RegisterRule(NamedTuple):
     """The rule of one register at one address; the operand is 0 where the kind has none."""
 
     kind: RuleKind

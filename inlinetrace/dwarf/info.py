@@ -15,9 +15,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace._threads import in_order
 from inlinetrace.dwarf._dies import DieReader
@@ -46,13 +45,11 @@ _FEW_UNITS = 64
 _LINES_KEPT = 64
 
 
-# not frozen: a kernel has thousands, and setting each field by object.__setattr__ takes its time
-@dataclass(slots=True, eq=False)
-class Unit:
+class Unit(NamedTuple):
     """One unit: what its header and root entry say. Strings are None and offsets None where absent."""
 
     info: int
-    index: int
+    number: int
     offset: int
     version: int
     address_size: int

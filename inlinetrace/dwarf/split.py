@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.dwarf._units import Info
 from inlinetrace.errors import FormatError, NotFoundError, UnsupportedError
@@ -23,8 +22,7 @@ _SECTIONS_5 = {1: "info", 3: "abbrev", 4: "line", 5: "loclists", 6: "str_offsets
 _SECTIONS_2 = {1: "info", 3: "abbrev", 4: "line", 5: "loc", 6: "str_offsets"}
 
 
-@dataclass(frozen=True, slots=True)
-class Skeleton:
+class Skeleton(NamedTuple):
     """What the program says of one split unit."""
 
     dwo_name: str
@@ -36,18 +34,17 @@ class Skeleton:
     str_offsets_base: int
 
 
-@dataclass(slots=True)
-class SplitUnits:
+class SplitUnits(NamedTuple):
     """The split units that were found, by their skeletons' ids, and the files that are missing."""
 
-    infos: list[Info] = field(default_factory=list)
-    skeletons: dict[int, Skeleton] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
+    infos: list[Info]
+    skeletons: dict[int, Skeleton]
+    missing: list[str]
 
 
 def find_split_units(elf: ElfFile, info: Info) -> SplitUnits:
     """Open the split units of the skeletons in ``info``; what is not there is listed in ``missing``."""
-    found = SplitUnits()
+    found = SplitUnits([], {}, [])
     for index in range(info.count):
         header = info.header(index) if info.has_dwo(index) else None
         if header is None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError
@@ -24,24 +24,21 @@ DEFAULT_ROOTS = ("/usr/lib/debug",)
 _COMPRESSED_SUFFIXES = (".xz", ".zst", ".gz")
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One place that was tried, and what came of it: ``found``, ``no such file``, or what is wrong with the file."""
 
     path: str
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class DebugFileSearch:
+class DebugFileSearch(NamedTuple):
     """The file that was found, or None, and every place that was tried, in order."""
 
     file: ElfFile | None
     tried: tuple[Attempt, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     path: str
     checksum: int | None = None
 

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from inlinetrace.errors import UsageError
 
 _NAMED_OTHERWISE = {"float": "floats"}
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """One flag per feature; the defaults are what the kernel's build asks for (scripts/Makefile.btf).
 
     Of pahole's other names ``encode_force`` and ``reproducible_build`` always hold, ``distilled_base`` is a step of its
@@ -50,7 +49,7 @@ class Features:
         names = [name.strip() for name in text.split(",") if name.strip()]
         if not names:
             raise UsageError("an empty list of features; name some, or all, or default")
-        known = {field.name for field in fields(cls)}
+        known = set(cls._fields)
         if "default" in names:
             return cls()
         chosen = {_NAMED_OTHERWISE.get(name, name) for name in names}
@@ -61,4 +60,4 @@ class Features:
     @classmethod
     def none(cls) -> Features:
         """No feature at all."""
-        return cls(**{field.name: False for field in fields(cls)})
+        return cls(**dict.fromkeys(cls._fields, False))

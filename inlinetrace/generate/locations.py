@@ -16,8 +16,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace._threads import in_order
 from inlinetrace.btf.kinds import Dialect
@@ -40,8 +39,7 @@ class SiteAddress(enum.Enum):
     """DW_AT_low_pc, else the start of the first range, as pahole takes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocationSettings:
+class LocationSettings(NamedTuple):
     """What location info is to be like; ``doubtful`` keeps the locations that may show another value."""
 
     dialect: Dialect = Dialect.NEW

@@ -16,7 +16,6 @@ import enum
 import sys
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inlinetrace.btf.builder import object_bytes
@@ -50,21 +49,27 @@ class Order(enum.Enum):
     """Offset first: as the RFC had them."""
 
 
-@dataclass(frozen=True, slots=True)
 class LocsecSettings:
-    """What a LOCSEC is to be like; None stands for what belongs to the dialect."""
+    """What a LOCSEC is to be like; None stands for what belongs to the dialect.
 
-    dialect: Dialect = Dialect.NEW
-    name: LocsecName | None = None
-    offset_base: OffsetBase | None = None
-    order: Order | None = None
+    Raises UsageError for what the dialect does not have.
+    """
 
-    def __post_init__(self) -> None:
-        """Refuse what the dialect does not have (UsageError)."""
-        if self.dialect is not Dialect.RFC:
+    def __init__(
+        self,
+        dialect: Dialect = Dialect.NEW,
+        name: LocsecName | None = None,
+        offset_base: OffsetBase | None = None,
+        order: Order | None = None,
+    ) -> None:
+        self.dialect = dialect
+        self.name = name
+        self.offset_base = offset_base
+        self.order = order
+        if dialect is not Dialect.RFC:
             return
         fixed = (("name", None), ("offset base", OffsetBase.IMAGE), ("order", Order.OFFSET))
-        for (what, only), chosen in zip(fixed, (self.name, self.offset_base, self.order), strict=True):
+        for (what, only), chosen in zip(fixed, (name, offset_base, order), strict=True):
             if chosen is not None and chosen is not only:
                 raise UsageError(f"dialect rfc leaves no choice of the {what} of a LOCSEC")
 

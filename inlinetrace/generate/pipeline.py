@@ -15,7 +15,6 @@ import enum
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.btf.builder import object_bytes
@@ -45,15 +44,14 @@ class Wanted(enum.Enum):
     INLINE = "inline"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What to make and how. ``features`` are those of the types."""
 
     wanted: Wanted = Wanted.BOTH
-    features: Features = field(default_factory=Features)
+    features: Features = Features()
     site_address: SiteAddress = SiteAddress.ENTRY
     doubtful: bool = False
-    locsec: LocsecSettings = field(default_factory=LocsecSettings)
+    locsec: LocsecSettings = LocsecSettings()
 
     @property
     def locations(self) -> LocationSettings:

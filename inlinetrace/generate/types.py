@@ -23,7 +23,6 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace._threads import in_order
@@ -71,8 +70,7 @@ _FUNCTIONS_PER_TASK = 512
 _SHT_PROGBITS, _SHT_NOBITS = 1, 8
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
+class ImageFacts(NamedTuple):
     """What FUNC and VAR need to know of the file: ``elf`` has the symbols and the sections."""
 
     elf: ElfFile
@@ -97,15 +95,14 @@ class InlineObject(NamedTuple):
     """Offset that the next string gets."""
 
 
-@dataclass(slots=True)
-class Types:
+class Types(NamedTuple):
     """The types of one program; see the module."""
 
     emitter: Emitter
     byte_order: str
     types: bytearray
     strings: bytearray
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int]
     """What was left out, and why."""
 
     def encode(self, *, layout: bool = False) -> bytes:

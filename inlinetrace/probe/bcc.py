@@ -21,9 +21,8 @@ import re
 import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.errors import FormatError
 from inlinetrace.probe import groups
@@ -80,8 +79,7 @@ _X86_KERNEL_MASK = (2 << 20) - 1
 _FIELD = re.compile(r"\tfield:.*?(\w+)(?:\[[^;]*\])?;\toffset:(\d+);\tsize:(\d+);")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What is wanted of a trace beside its records.
 
     ``frames`` is how deep stacks are kept, 0 for none. ``counts``: hits need only be counted, and ``histogram`` is the
@@ -97,15 +95,14 @@ class Wanted:
     fixed: bool = False
 
 
-@dataclass(slots=True)
 class _Attached:
-    """One event with what is attached to it."""
+    """One event with what is attached to it; ``table``, ``program`` and ``perf`` are descriptors, -1 if not there."""
 
-    event: Event
-    entries: dict[int, Entry]
-    table: int
-    program: int = -1
-    perf: int = -1
+    def __init__(self, event: Event, entries: dict[int, Entry], table: int) -> None:
+        self.event = event
+        self.entries = entries
+        self.table = table
+        self.program = self.perf = -1
 
 
 class BccBackend:

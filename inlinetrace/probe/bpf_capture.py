@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from inlinetrace.elf.machine import Machine
@@ -81,14 +80,14 @@ class Source(NamedTuple):
     size: int
 
 
-@dataclass(slots=True)
 class Entry:
     """What is fetched at one probe. Bases of reads are numbers of slots, set when all entries are known."""
 
-    probe: Probe
-    reads: list[Read] = field(default_factory=list)
-    texts: list[Read] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.reads: list[Read] = []
+        self.texts: list[Read] = []
+        self.sources: list[Source] = []
 
 
 class _Compiler:
@@ -164,8 +163,7 @@ class _Compiler:
 _RELATIVE, _FIXED = -1000, -1001
 
 
-@dataclass(slots=True)
-class Capture:
+class Capture(NamedTuple):
     """What is fetched at all probes of a plan, and the one layout of its records.
 
     ``refused`` are probes at which it cannot be done, with the reason. ``read_sizes`` are the bytes kept for the first

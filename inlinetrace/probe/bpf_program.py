@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from inlinetrace.probe import bpf_capture as record
@@ -55,8 +54,7 @@ class Value(NamedTuple):
     histogram: int
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A test of a register that decides whether a hit counts: ``value & mask`` or ``value symbol number``.
 
     It is the same for all sites; where the value is, their entries say.
@@ -68,8 +66,7 @@ class Comparison:
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Maps:
+class Maps(NamedTuple):
     """Descriptors: the table of one event, and those that all events share. None for what is not used."""
 
     table: int
@@ -79,8 +76,7 @@ class Maps:
     histograms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What a program does. ``mask`` are the bits of an address that tell the site, ``notes`` how to find its offset in
     the file instead.
 
@@ -96,20 +92,17 @@ class Options:
     wait: bool = True
 
 
-@dataclass(slots=True)
 class Table:
     """The layout of entries: as many values, reads and texts as the site with the most needs.
 
     ``values`` are the numbers of each probe that are compared or counted in histograms, by the number of the probe.
     """
 
-    capture: Capture
-    values: Mapping[int, Sequence[Value]] = field(default_factory=dict)
-    value_count: int = field(init=False)
-    """How many values an entry has room for."""
-
-    def __post_init__(self) -> None:
-        self.value_count = max((len(values) for values in self.values.values()), default=0)
+    def __init__(self, capture: Capture, values: Mapping[int, Sequence[Value]] | None = None) -> None:
+        self.capture = capture
+        self.values = values or {}
+        # how many an entry has room for
+        self.value_count = max(map(len, self.values.values()), default=0)
 
     def value(self, index: int) -> int:
         """Offset of a value in an entry."""

@@ -14,7 +14,6 @@ guards or refused. What remains is a pointer that changes between the two fetche
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.probe.registers import register_text
@@ -58,8 +57,7 @@ class Read(NamedTuple):
     guards: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a probe is, as far as the text of its arguments depends on it.
 
     ``fixed(address, relocated)`` is the text of memory at a fixed address: ``@+0x1230`` for a user program.

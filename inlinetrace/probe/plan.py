@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.errors import NotFoundError
@@ -100,7 +99,6 @@ class LogicalHit(NamedTuple):
     items: tuple[Item, ...]
 
 
-@dataclass(slots=True)
 class Probe:
     """One address of the file. ``offset`` is that in the file (programs), or from a symbol (kernels, modules).
 
@@ -110,42 +108,65 @@ class Probe:
     that does not matter.
     """
 
-    number: int
-    address: int
-    offset: int
-    hits: tuple[LogicalHit, ...]
-    arguments: tuple[Argument, ...] = ()
-    anchor: str | None = None
-    shift: int = 0
-    moved: int | None = None
+    __slots__ = ("address", "anchor", "arguments", "hits", "moved", "number", "offset", "shift")
+
+    def __init__(
+        self,
+        number: int,
+        address: int,
+        offset: int,
+        hits: tuple[LogicalHit, ...],
+        arguments: tuple[Argument, ...] = (),
+        anchor: str | None = None,
+        shift: int = 0,
+        moved: int | None = None,
+    ) -> None:
+        self.number = number
+        self.address = address
+        self.offset = offset
+        self.hits = hits
+        self.arguments = arguments
+        self.anchor = anchor
+        self.shift = shift
+        self.moved = moved
 
 
-@dataclass(slots=True)
 class Event:
     """One event of the kernel: probes that fetch the same number of arguments of the same types.
 
     ``filter``, in the kernel's words, keeps hits from being recorded that are not wanted; see kernel_filter.
     """
 
-    name: str
-    types: tuple[str, ...]
-    probes: list[Probe] = field(default_factory=list)
-    filter: str | None = None
+    def __init__(
+        self, name: str, types: tuple[str, ...], probes: list[Probe] | None = None, filter_: str | None = None
+    ) -> None:
+        self.name = name
+        self.types = types
+        self.probes = [] if probes is None else probes
+        self.filter = filter_
 
 
-@dataclass(slots=True)
 class Plan:
     """All that is to be attached: kprobes (``kernel``) at ``target`` (``_stext``), or uprobes in a file.
 
     ``module`` is the module that the kprobes are in, None for the kernel itself.
     """
 
-    target: str
-    kernel: bool
-    events: list[Event]
-    refused: list[Refused]
-    notices: list[str] = field(default_factory=list)
-    module: str | None = None
+    def __init__(
+        self,
+        target: str,
+        kernel: bool,
+        events: list[Event],
+        refused: list[Refused],
+        notices: list[str] | None = None,
+        module: str | None = None,
+    ) -> None:
+        self.target = target
+        self.kernel = kernel
+        self.events = events
+        self.refused = refused
+        self.notices = [] if notices is None else notices
+        self.module = module
 
     @property
     def probes(self) -> list[Probe]:

@@ -15,8 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.errors import PartialError
 from inlinetrace.probe.plan import Refused
@@ -37,14 +36,13 @@ _IDLE = (0.002, 0.05)
 _FORGET_AFTER = 5.0
 
 
-@dataclass(slots=True)
-class Limits:
+class Limits(NamedTuple):
     """When a trace ends, and what of it is wanted. ``processes``: only these, None for all.
 
     ``watch`` is asked again and again whether what is traced is still there; what it says ends the trace.
     """
 
-    count: int | None = None
+    hits: int | None = None
     seconds: float | None = None
     processes: frozenset[int] | None = None
     condition: Condition | None = None
@@ -52,7 +50,6 @@ class Limits:
     watch: Callable[[], str | None] | None = None
 
 
-@dataclass(slots=True)
 class Outcome:
     """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
 
@@ -60,19 +57,16 @@ class Outcome:
     any more.
     """
 
-    refused: list[Refused] = field(default_factory=list)
-    records: int = 0
-    shown: int = 0
-    lost: int = 0
-    unrecorded: int = 0
-    left: list[str] = field(default_factory=list)
-    signal: int | None = None
-    totals: Totals | None = None
-    gone: str | None = None
-    why_unrecorded: str = ""
-    by_site: Counter[tuple[str, str, int]] = field(default_factory=Counter)
-    attach_seconds: float = 0.0
-    detach_seconds: float = 0.0
+    def __init__(self, why_unrecorded: str = "") -> None:
+        self.refused: list[Refused] = []
+        self.records = self.shown = self.lost = self.unrecorded = 0
+        self.left: list[str] = []
+        self.signal: int | None = None
+        self.totals: Totals | None = None
+        self.gone: str | None = None
+        self.why_unrecorded = why_unrecorded
+        self.by_site: Counter[tuple[str, str, int]] = Counter()
+        self.attach_seconds = self.detach_seconds = 0.0
 
 
 class Processes:
@@ -234,7 +228,7 @@ class Session:
                 outcome.shown += 1
                 site = hit.site
                 outcome.by_site[site.function, site.symbol or "", site.address] += 1
-                if limits.count is not None and outcome.shown >= limits.count:
+                if limits.hits is not None and outcome.shown >= limits.hits:
                     done = True
                     break
             if done:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from inlinetrace.probe.fetch import Place
@@ -74,7 +73,7 @@ def plan_image(
         placement, check, module = where, kernel_check(image, host, where.text), image.module
 
     def place(site: Site) -> Place:
-        return replace(placement.place(site), guarded=guarded)
+        return placement.place(site)._replace(guarded=guarded)
 
     return make_plan(
         [settle(placement.in_file(site), placement) for site in sites],

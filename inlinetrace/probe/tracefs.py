@@ -16,7 +16,6 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import FormatError, NotPermittedError
@@ -47,12 +46,12 @@ _PAGES_PER_ROUND = 256
 _SLACK_NS = 2_000_000
 
 
-@dataclass(slots=True)
 class _Cpu:
-    number: int
-    descriptor: int
-    pending: list[Record]
-    drained: bool = False
+    def __init__(self, number: int, descriptor: int) -> None:
+        self.number = number
+        self.descriptor = descriptor
+        self.pending: list[Record] = []
+        self.drained = False
 
 
 class TracefsBackend:
@@ -136,7 +135,7 @@ class TracefsBackend:
         self._read_page_layout()
         for number in cpus:
             path = f"{instance}/per_cpu/cpu{number}/trace_pipe_raw"
-            self._cpus.append(_Cpu(number, host.open(path, os.O_RDONLY | os.O_NONBLOCK), []))
+            self._cpus.append(_Cpu(number, host.open(path, os.O_RDONLY | os.O_NONBLOCK)))
         begin = time.monotonic()
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inlinetrace.dwarf.info import KEY_SHIFT, MISSING
@@ -65,15 +64,14 @@ class Surroundings(Protocol):
         """Name of the function symbol that contains ``address``, and the offset in it."""
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Rows whose function has one of the wanted names.
 
     ``functions`` are the offsets of the functions' entries by Info, empty if all functions are wanted.
     """
 
-    rows: Rows = field(default_factory=Rows)
-    functions: dict[int, array[int]] = field(default_factory=dict)
+    rows: Rows
+    functions: dict[int, array[int]]
 
 
 class DwarfSites:
@@ -91,7 +89,7 @@ class DwarfSites:
 
         With ``inside``, instead the sites of every function inlined into one of them, at any depth.
         """
-        chosen = Selection()
+        chosen = Selection(Rows(), {})
         every = "*" in patterns
         if every and not inside:
             for number, records in enumerate(self.dwarf.records):

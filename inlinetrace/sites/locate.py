@@ -151,7 +151,7 @@ class Locator:
             depends,
             frame,
             spot.at_entry if depends & _ENTRY else None,
-            (spot.unit.info, spot.unit.index) if depends & _UNIT else None,
+            (spot.unit.info, spot.unit.number) if depends & _UNIT else None,
         )
 
     def _context(self, spot: Spot, size: int) -> Context:
@@ -186,7 +186,7 @@ class Locator:
             size,
             frame_base=lambda: self._frame_base(spot),
             cfa=lambda: dwarf.cfa(spot.address),
-            address_at=lambda index: dwarf.infos[unit.info].address(unit.index, index),
+            address_at=lambda index: dwarf.infos[unit.info].address(unit.number, index),
             base_type=base_type,
             at_entry=spot.at_entry,
             implicit_pointer_text=pointed_at,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from inlinetrace.dwarf import expression as dw
 from inlinetrace.dwarf.expression import Operation
@@ -50,8 +50,7 @@ def _nothing(*_: int) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What an expression is resolved in.
 
     ``size`` is the parameter's in bytes, 0 if unknown. ``frame_base`` gives the operations of DW_AT_frame_base at the

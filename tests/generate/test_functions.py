@@ -305,7 +305,7 @@ def onto(base: Btf, units: list[Unit], *labels: str) -> tuple[Btf, list[int]]:
     written = write(units)
     debug = DebugInfo(ElfFile.from_bytes(make_program(written)))
     result = functions_onto_base(debug, array("Q", [written[label] for label in labels]), base)
-    types = Types(Emitter(Graph()), "little", result.types, result.strings)
+    types = Types(Emitter(Graph()), "little", result.types, result.strings, {})
     made = Btf(types.encode(), base)
     assert validate(made, strict=True) == []
     assert (made.start_id, made.end_id) == (result.first_id, result.next_id)

@@ -160,7 +160,7 @@ def test_functions_onto_a_base_are_those_of_the_whole(command: str, tmp_path: Pa
     alone = functions_onto_base(debug, origins, base)
     objects = []
     for made in (whole, alone):
-        part = Types(types.emitter, types.byte_order, made.types, made.strings)
+        part = Types(types.emitter, types.byte_order, made.types, made.strings, {})
         objects.append(Btf(part.encode(), base))
     left, right = colour(*objects)
     assert [left.colours[id_] for id_ in whole.func_ids] == [right.colours[id_] for id_ in alone.func_ids]

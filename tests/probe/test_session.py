@@ -102,7 +102,7 @@ def records(*times: int) -> list[Record]:
 def test_a_count_ends_a_trace() -> None:
     seen: list[Hit] = []
     backend = FakeBackend(records(1, 2), records(3, 4))
-    outcome = session(backend, seen).run(Limits(count=3))
+    outcome = session(backend, seen).run(Limits(hits=3))
     assert [hit.time for hit in seen] == [1, 2, 3]
     assert (outcome.shown, outcome.lost) == (3, 3)
     # ten by the kernel's count: four read, three lost, one still in the buffer
@@ -142,7 +142,7 @@ def test_a_signal_ends_a_trace_after_the_records_that_are_there() -> None:
 def test_a_trace_in_another_thread() -> None:
     seen: list[Hit] = []
     run = session(FakeBackend(records(1)), seen).run
-    thread = threading.Thread(target=lambda: run(Limits(count=1)))
+    thread = threading.Thread(target=lambda: run(Limits(hits=1)))
     thread.start()
     thread.join()
     assert len(seen) == 1
