@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inlinetrace.cli.terminal import say
 from inlinetrace.errors import NotFoundError, UsageError
+from inlinetrace.globs import is_glob
 
 if TYPE_CHECKING:
     from inlinetrace.elf.debugfile import Attempt
@@ -218,7 +219,8 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
                 progress.end()
     from inlinetrace.target.memory import require_memory
 
-    require_memory(host, image)
+    patterns = [*(getattr(args, "functions", None) or ()), *(getattr(args, "inside", None) or ())]
+    require_memory(host, image, None if not patterns or any(map(is_glob, patterns)) else patterns)
     if report is not None:
         for attempt in image.tried:
             report(attempt)

@@ -24,7 +24,7 @@ from inlinetrace.cli._rows import Tally
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.cli.render import Renderer
 from inlinetrace.cli.terminal import visible
-from inlinetrace.errors import NotFoundError
+from inlinetrace.errors import InlineTraceError, NotFoundError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
@@ -178,13 +178,27 @@ def _missing(image: Listed, patterns: list[str]) -> list[str]:
     messages = []
     for pattern in image.unknown([pattern for pattern in patterns if pattern != "*"]):
         if names is None:
-            names = sorted(set(image.function_names()))
+            names = _known(image)
         import difflib
 
         near = difflib.get_close_matches(pattern, names, 5, 0.7)
         hint = f"; near: {', '.join(near)}" if near else ""
         messages.append(f"no function {pattern} in {image.path}{hint}")
     return messages
+
+
+def _known(image: Listed) -> list[str]:
+    """Every name that a function has, to suggest some; none where there is too little memory to read them all."""
+    from inlinetrace.target.host import Host
+    from inlinetrace.target.image import Image
+    from inlinetrace.target.memory import require_memory
+
+    try:
+        if isinstance(image, Image):
+            require_memory(Host(), image, None)
+    except InlineTraceError:
+        return []
+    return sorted(set(image.function_names()))
 
 
 class Summary:

@@ -332,6 +332,12 @@ cdef class Info:
             raise IndexError(index)
         return self.headers[index].dwo_name >> STR_SHIFT != STR_NONE and not self.is_dwo
 
+    def unit_size(self, Py_ssize_t index):
+        """Bytes of unit ``index`` with its header."""
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return self.headers[index].end - self.headers[index].offset
+
     def find_unit(self, uint64_t offset):
         """Index of the unit that holds the entry at ``offset`` of the section, -1 if there is none."""
         return self.unit_index(offset)

@@ -81,8 +81,9 @@ class DebugInfo:
         """The records of every Info as far as they were asked for; empty before that."""
         # number of the Info and of the chunk -> first unit, the one behind the last
         self._waiting: dict[tuple[int, int], tuple[int, int]] = {}
-        # names whose units are all scanned
+        # names whose units are all scanned, and the units of those that were asked for
         self._named: set[str] = set()
+        self._searched: dict[frozenset[str], list[int] | None] = {}
         self._units: dict[tuple[int, int], Unit] = {}
         self._lines: dict[tuple[int, int | None, int, str | None], LineProgram] = {}
         supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
@@ -137,7 +138,7 @@ class DebugInfo:
 
         Units that are scanned later change nobody's id.
         """
-        new = [name for name in names if name not in self._named]
+        new = frozenset(names) - self._named
         if new:
             found = self._units_naming(new)
             if found is None:
@@ -166,12 +167,24 @@ class DebugInfo:
             self.scanned[number].put(index, chunk)
             del self._waiting[number, index]
 
-    def _units_naming(self, names: Iterable[str]) -> list[int] | None:
+    def bytes_to_scan(self, names: Iterable[str] | None) -> int:
+        """How much ``records_naming`` reads for these names, for None ``records``: bytes of units."""
+        found = None if names is None else self._units_naming(frozenset(names))
+        if found is not None:
+            return sum(map(self.infos[0].unit_size, found))
+        return sum(info.unit_size(unit) for info in self.infos for unit in range(info.count))
+
+    def _units_naming(self, names: frozenset[str]) -> list[int] | None:
         """Numbers of the units that can have functions of these names; None if that cannot be told cheaply."""
+        if names not in self._searched:
+            self._searched[names] = self._search(names)
+        return self._searched[names]
+
+    def _search(self, names: frozenset[str]) -> list[int] | None:
         info, *others = self.infos
         if others or info.count <= _FEW_UNITS or (self.scanned and not self._waiting):
             return None
-        naming = Naming(info, [name.encode("utf-8", "surrogateescape") for name in names])
+        naming = Naming(info, [name.encode("utf-8", "surrogateescape") for name in sorted(names)])
         if not naming.useful:
             return None
         parts = in_order(lambda portion: naming.units(*portion[1:]), self.portions, self.jobs)

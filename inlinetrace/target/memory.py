@@ -1,11 +1,12 @@
 """Whether the machine has the memory that reading DWARF takes, told before the kernel has to kill somebody.
 
->>> require_memory(Host(), image)        # InlineTraceError if it certainly has not
+>>> require_memory(Host(), image, ["vfs_llseek"])        # InlineTraceError if it certainly has not
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import InlineTraceError
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
 
-# Measured with kernels: 0.6 to 0.65 bytes for each byte of .debug_info, and 20 MB for the rest.
+# Measured with kernels: 0.6 to 0.65 bytes for each byte of the units that are scanned, and 20 MB for the rest.
 _SHARE = 0.65
 _FIXED = 20 << 20
 _MEGABYTE = 1 << 20
@@ -32,13 +33,15 @@ def available_memory(host: Host) -> int | None:
     return found["MemAvailable"] + found.get("SwapFree", 0)
 
 
-def require_memory(host: Host, image: Image) -> None:
-    """Raise InlineTraceError if there is too little memory to scan the DWARF of ``image``."""
-    section = image.debug.section(".debug_info")
+def require_memory(host: Host, image: Image, names: Sequence[str] | None) -> None:
+    """Raise InlineTraceError if there is too little memory to read of ``image`` what functions of some names need.
+
+    None stands for all functions.
+    """
     have = available_memory(host)
-    if section is None or have is None:
+    if have is None:
         return
-    need = int(section.size * _SHARE) + _FIXED
+    need = int(image.dwarf.bytes_to_scan(names) * _SHARE) + _FIXED
     if have < need:
         raise InlineTraceError(
             f"reading its DWARF takes about {need // _MEGABYTE} MB of memory, {have // _MEGABYTE} MB are available",

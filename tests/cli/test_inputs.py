@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from inlinetrace.cli import run
 from inlinetrace.cli.inputs import Progress, add_input_arguments, open_input
+from inlinetrace.dwarf.info import DebugInfo
 from inlinetrace.errors import NotFoundError, UsageError
 from inlinetrace.target.image import Image
+from tests.dwarf.writer import Address, Unit, die, make_program
 from tests.target.machine import BUILD_ID, LINKED_AT, RELEASE, Machine, elf
 
 VMLINUX = f"/usr/lib/debug/boot/vmlinux-{RELEASE}"
@@ -102,3 +105,21 @@ def test_progress_is_one_line_that_goes(capsys: pytest.CaptureFixture[str]) -> N
     assert "\n" not in text
     assert text.endswith("\r\x1b[K")
     assert text.count("x") < 500
+
+
+def test_near_names_are_not_looked_for_where_that_takes_too_much_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    callee = die("subprogram", name="callee_one", low_pc=Address(0x1000), high_pc=0x100)
+    path = tmp_path / "program"
+    path.write_bytes(make_program([Unit(die("compile_unit", callee, name="a.c", language=0x1D))]))
+    program = str(path)
+    assert run(["list", "callee_on", "-x", program]) == 1
+    assert "no function callee_on" in (said := capsys.readouterr().err)
+    assert "near: callee_one" in said
+    monkeypatch.setattr(DebugInfo, "bytes_to_scan", lambda self, names: 1 << 60 if names is None else 1)
+    assert run(["list", "callee_on", "-x", program]) == 1
+    assert "near" not in capsys.readouterr().err
+    assert run(["list", "callee_o*", "-x", program]) == 1
+    assert "reading its DWARF takes about" in capsys.readouterr().err
+    assert run(["list", "callee_one", "-x", program]) == 0

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+
+from inlinetrace.target.host import Host
+from inlinetrace.target.memory import available_memory
 
 LOCKDOWN = "lockdown=confidentiality"
 
@@ -63,6 +67,16 @@ def kptr_restrict_2() -> Iterator[None]:
     knob.write_text("2\n")
     yield
     knob.write_text(before)
+
+
+@contextmanager
+def memory_left(size: int) -> Iterator[None]:
+    """No more than ``size`` bytes of memory are available inside of the block."""
+    available = available_memory(Host())
+    assert available is not None
+    held = b"\1" * max(available - size, 0)
+    yield
+    del held
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 from tests.guest.host import from_host
 from tests.guest.state import TRACING
 from tests.guest.test_probe_module import compare, installed, run_all
-from tests.guest.testmodule import NAME, InlineShapes
+from tests.guest.testmodule import FILE, NAME, InlineShapes
 from tests.guest.tracing import VMLINUX, end, keep, tracing
 from tests.kernels import Kernel
 
@@ -91,23 +91,35 @@ def test_counts_and_histograms_are_made_in_the_kernel(tmp_path: Path) -> None:
         seek(tmp_path / "a-file")
 
     filter_ = ("--where", "whence == 0 and offset >= 0")
-    arguments = ("vfs_llseek", "--inline-only", "--count", "--hist", "offset", "-k", VMLINUX)
-    for chosen, offsets in (
-        ((), [offset for offset, _ in PASSED]),
-        (filter_, [offset for offset, whence in PASSED if whence == os.SEEK_SET]),
-    ):
-        found = {backend: total(*arguments, *chosen, "--backend", backend, work=work) for backend in ("bcc", "tracefs")}
-        assert found["bcc"] == found["tracefs"]
-        (histogram,) = [row for row in found["bcc"] if "buckets" in row]
-        counted = Counter({(row["low"], row["high"]): row["hits"] for row in histogram["buckets"]})
-        for offset in offsets:
-            (bucket,) = [bounds for bounds in counted if bounds[0] <= offset <= bounds[1]]
-            counted[bucket] -= 1
-        assert histogram["argument"] == "offset"
-        # Python itself seeks when it opens a file
-        assert all(low <= 0 <= high or not hits for (low, high), hits in counted.items()), histogram
-        (site,) = [row for row in found["bcc"] if row.get("symbol") == "ksys_lseek"]
-        assert site["hits"] == sum(row["hits"] for row in histogram["buckets"])
+    arguments = ("vfs_llseek", "--inline-only", "--count", "--hist", "offset", "-k", VMLINUX, *filter_)
+    found = {backend: total(*arguments, "--backend", backend, work=work) for backend in ("bcc", "tracefs")}
+    assert found["bcc"] == found["tracefs"]
+    (histogram,) = [row for row in found["bcc"] if "buckets" in row]
+    counted = Counter({(row["low"], row["high"]): row["hits"] for row in histogram["buckets"]})
+    for offset in (offset for offset, whence in PASSED if whence == os.SEEK_SET):
+        (bucket,) = [bounds for bounds in counted if bounds[0] <= offset <= bounds[1]]
+        counted[bucket] -= 1
+    assert histogram["argument"] == "offset"
+    # Python itself seeks when it opens a file
+    assert all(low <= 0 <= high or not hits for (low, high), hits in counted.items()), histogram
+    (site,) = [row for row in found["bcc"] if row.get("symbol") == "ksys_lseek"]
+    assert site["hits"] == sum(row["hits"] for row in histogram["buckets"])
+
+
+@pytest.mark.guest(root="bcc", timeout=600)
+def test_calls_of_a_module_are_counted_in_the_kernel(inline_shapes: InlineShapes) -> None:
+    passed = [1, 5, 5, 6, 70000]
+
+    def work() -> None:
+        for value in passed:
+            inline_shapes.call("take_u32", value)
+
+    arguments = ("take_u32", "--count", "--hist", "value", "-m", str(FILE))
+    found = {backend: total(*arguments, "--backend", backend, work=work) for backend in ("bcc", "tracefs")}
+    assert found["bcc"] == found["tracefs"]
+    (histogram,) = [row for row in found["bcc"] if "buckets" in row]
+    counted = [(row["low"], row["high"], row["hits"]) for row in histogram["buckets"] if row["hits"]]
+    assert counted == [(1, 1, 1), (4, 7, 3), (65536, 131071, 1)]
 
 
 @pytest.mark.guest(root="bcc", timeout=600)
@@ -146,7 +158,7 @@ def test_many_sites_come_and_go(tmp_path: Path) -> None:
 
 @pytest.mark.guest(root="bcc", timeout=600)
 def test_a_trace_that_is_killed_is_cleaned_up() -> None:
-    with tracing("vfs_llseek", "fput", "--args", "-k", VMLINUX, "--backend", "bcc") as process:
+    with tracing("vfs_llseek", "--args", "-k", VMLINUX, "--backend", "bcc") as process:
         process.kill()
         process.wait()
     assert not nothing_is_left()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -17,11 +17,10 @@ from tests.target.machine import Machine
 MEMINFO = "MemTotal: 200000 kB\nMemFree:     4000 kB\nMemAvailable:  {} kB\nHugePages_Total: 0\nSwapFree:  {} kB\n"
 
 
-def image(debug_info: int | None) -> Image:
-    """An image whose .debug_info has so many bytes; None if it has no such section."""
-    section = None if debug_info is None else SimpleNamespace(size=debug_info)
-    debug: Any = SimpleNamespace(path="vmlinux", section={".debug_info": section}.get)
-    return cast(Image, SimpleNamespace(debug=debug))
+def image(size: int) -> Image:
+    """An image with so many bytes of units, of which functions of one name need 1 MB."""
+    dwarf = SimpleNamespace(bytes_to_scan=lambda names: size if names is None else len(names) << 20)
+    return cast(Image, SimpleNamespace(debug=SimpleNamespace(path="vmlinux"), dwarf=dwarf))
 
 
 @pytest.fixture
@@ -37,17 +36,17 @@ def test_memory_and_swap_count(machine: Machine) -> None:
 
 def test_a_machine_that_does_not_say_has_enough(machine: Machine) -> None:
     assert available_memory(machine.host) is None
-    require_memory(machine.host, image(1 << 40))
+    require_memory(machine.host, image(1 << 40), None)
     machine.write("/proc/meminfo", "MemFree: 1 kB\n")
-    require_memory(machine.host, image(1 << 40))
+    require_memory(machine.host, image(1 << 40), None)
 
 
 def test_too_little_is_one_line(machine: Machine) -> None:
     machine.write("/proc/meminfo", MEMINFO.format(100 << 10, 0))
-    require_memory(machine.host, image(120 << 20))
-    require_memory(machine.host, image(None))
+    require_memory(machine.host, image(120 << 20), None)
+    require_memory(machine.host, image(200 << 20), ["f"] * 120)
     with pytest.raises(InlineTraceError) as caught:
-        require_memory(machine.host, image(200 << 20))
+        require_memory(machine.host, image(200 << 20), None)
     assert caught.value.exit_code == 1
     assert str(caught.value) == "vmlinux: reading its DWARF takes about 150 MB of memory, 100 MB are available"
 
