@@ -70,7 +70,8 @@ def configs(marker: pytest.Mark) -> list[GuestConfig]:
                 kernel=kernel,
                 kaslr=kaslr,
                 memory=marker.kwargs.get("memory", _DEFAULTS.memory),
-                root=marker.kwargs.get("root", _DEFAULTS.root),
+                # the root with BCC has all that the other one has: without KASLR one boot serves both
+                root=marker.kwargs.get("root", _DEFAULTS.root) if kaslr else "bcc",
                 read_only_root=marker.kwargs.get("read_only_root", False),
                 cmdline=tuple(cmdline.split()),
             )
