@@ -1,7 +1,7 @@
 """Work on many tasks by several threads, and on one while this thread goes on.
 
 >>> in_order(scan, tasks, jobs=2)                # [scan(task) for task in tasks]
->>> ahead = Ahead(load)                          # begins now
+>>> ahead = Ahead(load, jobs=2)                  # begins now
 >>> ahead.result()                               # what load() has returned or raised
 
 concurrent.futures does this too, and costs every start of a command a tenth of its time.
@@ -9,6 +9,7 @@ concurrent.futures does this too, and costs every start of a command a tenth of 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,11 @@ from typing import Generic, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> list[Result]:
@@ -61,17 +67,21 @@ def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
 
 
 class Ahead(Generic[Result]):
-    """``work``, begun in a thread of its own; where no thread can be had it waits until ``result`` is asked for."""
+    """``work``, begun in a thread of its own.
 
-    def __init__(self, work: Callable[[], Result]) -> None:
+    With one of ``jobs``, or where no thread can be had, it waits until ``result`` is asked for.
+    """
+
+    def __init__(self, work: Callable[[], Result], jobs: int) -> None:
         self._work = work
         self._done: list[Result] = []
         self._failed: list[BaseException] = []
-        self._thread: threading.Thread | None = threading.Thread(target=self._run)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            self._thread = None
+        self._thread: threading.Thread | None = None
+        if jobs > 1:
+            thread = threading.Thread(target=self._run)
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         try:

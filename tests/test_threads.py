@@ -64,12 +64,12 @@ def test_work_ahead_gives_what_it_returned_or_raised() -> None:
         may_end.wait(60)
         return 7
 
-    ahead = Ahead(work)
+    ahead = Ahead(work, 2)
     assert begun.wait(60)
     may_end.set()
     assert (ahead.result(), ahead.result()) == (7, 7)
     with pytest.raises(ZeroDivisionError):
-        Ahead(lambda: 1 // 0).result()
+        Ahead(lambda: 1 // 0, 2).result()
 
 
 def test_without_threads_work_ahead_is_done_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_without_threads_work_ahead_is_done_when_it_is_asked_for(monkeypatch: py
 
     monkeypatch.setattr(threading.Thread, "start", none_left)
     done: list[int] = []
-    ahead = Ahead(lambda: done.append(1))
+    ahead = Ahead(lambda: done.append(1), 2)
     assert not done
     ahead.result()
     ahead.result()

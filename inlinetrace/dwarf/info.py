@@ -12,13 +12,12 @@ the number of its Info above bit 44 and its offset below.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace._threads import in_order
+from inlinetrace._threads import in_order, processors
 from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.dwarf._lines import LineProgram
 from inlinetrace.dwarf._naming import Naming
@@ -75,7 +74,7 @@ class DebugInfo:
     ) -> None:
         self.elf = elf
         self.program = program or elf
-        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self.jobs = jobs or processors()
         self.alternate_missing = alternate is None and elf.debug_alt_link is not None
         self.scanned: list[Records] = []
         """The records of every Info as far as they were asked for; empty before that."""

@@ -38,10 +38,10 @@ class Base:
         """``base`` itself, or what it takes to split one program from it."""
         return base if isinstance(base, Base) else Base(base)
 
-    def prepare(self) -> None:
-        """Begin to make what ``graph`` gives next, in another thread."""
+    def prepare(self, jobs: int) -> None:
+        """Begin to make what ``graph`` gives next, in another thread if that is one of ``jobs``."""
         if self._coming is None and self._pattern is None:
-            self._coming = Ahead(self._load)
+            self._coming = Ahead(self._load, jobs)
 
     def graph(self) -> Graph:
         """A graph that has all the types. Raises FormatError with the id of a type that cannot be read."""

@@ -4,6 +4,7 @@
 
     settings = LocationSettings(dialect=Dialect.NEW)
     parts = collect(image.dwarf, image, settings, image_base=base)     # all sites, with all processors
+    answer(parts, image, doubtful=False)                               # with the code around a few
     reasons, doubts = counts(parts)                                    # what could not be said, and why
 
 A site is that of a listing (inlinetrace.sites): at its entry address, with the location that is live at its address and
@@ -83,14 +84,19 @@ def collect(
             collector = collectors[number] = Collector(shared, number)
         return collector.collect(first, last)
 
-    parts = in_order(work, tasks, jobs or dwarf.jobs)
-    # All at once: to decode the code of a kernel for each would cost more than everything else here.
+    return in_order(work, tasks, jobs or dwarf.jobs)
+
+
+def answer(parts: list[Collected], surroundings: Surroundings, doubtful: bool) -> None:
+    """Settle the locations that are right only where nothing jumps to; before that they are not available.
+
+    All at once: to decode the code of a kernel for each would cost more than everything else here.
+    """
     questions = set[int]().union(*(part.questions_asked() for part in parts))
     if questions:
         targets = surroundings.jump_targets(questions)
         for part in parts:
-            part.answer(targets, settings.doubtful)
-    return parts
+            part.answer(targets, doubtful)
 
 
 def counts(parts: list[Collected]) -> tuple[Counter[str], Counter[str]]:

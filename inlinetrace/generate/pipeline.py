@@ -17,13 +17,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace._threads import Ahead, processors
 from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, UsageError
 from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
-from inlinetrace.generate.locations import LocationSettings, SiteAddress, collect, counts
+from inlinetrace.generate.locations import LocationSettings, SiteAddress, answer, collect, counts
 from inlinetrace.generate.locsec import InlineSections, LocsecSettings, Written, code_sections
 from inlinetrace.generate.types import ImageFacts, InlineObject, Types, functions_onto_base, types_from_dwarf
 from inlinetrace.sites.from_btf import start_of_image
@@ -114,6 +115,7 @@ def generate(
     """
     settings = settings or Settings()
     tell = progress or (lambda _: None)
+    jobs = jobs or processors()
     if settings.wanted is Wanted.BASE:
         tell("types")
         return Generated(_types(image, settings, base, jobs).encode(layout=settings.layout), None, None)
@@ -121,12 +123,16 @@ def generate(
     if settings.wanted is Wanted.INLINE:
         if given is None:
             raise UsageError("location info alone needs the types that it refers to")
-        if (jobs or image.dwarf.jobs) > 1:
-            given.prepare()
+        given.prepare(jobs)
     tell("sites")
     start = image_base(image)
     parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
-    image.forget_code()
+
+    def settle() -> None:
+        answer(parts, image, settings.doubtful)
+        image.forget_code()
+
+    settled = Ahead(settle, jobs)
     if settings.wanted is not Wanted.INLINE:
         image.debug.forget_pages()
     found = InlineSections(
@@ -147,6 +153,7 @@ def generate(
         own = _functions(found, types.inline_object)
     tell("location info")
     functions = _names_and_prototypes(own, beneath) if settings.locsec.dialect is Dialect.RFC else None
+    settled.result()
     inline, written = found.encode(own, settings.locsec, byte_order=beneath.byte_order, functions=functions)
     reasons, doubts = counts(parts)
     parameters = sum(part.parameters for part in parts)

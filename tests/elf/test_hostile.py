@@ -124,7 +124,8 @@ def test_long_overlapping_names_do_not_take_for_ever() -> None:
     strings = Sec(".strtab", b"\0" + b"a" * size + b"\0", type=3)
     data = elf_file([Code(".text", bytes(8)), strings, Sec(".symtab", symbols, type=2, link=".strtab", entry_size=24)])
     table = ElfFile.from_bytes(data).symbols()
-    assert table.named("a" * 300) == []
+    for _ in range(5):  # after a few searches names are hashed
+        assert table.named("a" * 300) == []
 
 
 def test_messages_are_one_line_whatever_the_section_is_called() -> None:
@@ -141,5 +142,6 @@ def test_very_many_equal_names_do_not_take_for_ever() -> None:
     strings = Sec(".strtab", b"\0a\0", type=3)
     data = elf_file([Code(".text", bytes(8)), strings, Sec(".symtab", symbols, type=2, link=".strtab", entry_size=24)])
     table = ElfFile.from_bytes(data).symbols()
-    assert table.named("b") == []
+    for _ in range(5):
+        assert table.named("b") == []
     assert table.lookup(0) is not None

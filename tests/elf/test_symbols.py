@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 
@@ -179,3 +180,19 @@ def test_agrees_with_readelf(path: str) -> None:
         assert int(row[2], 0) == symbol.size
         if len(row) > 7 and symbol.type != STT_SECTION:
             assert row[7].split("@")[0] == symbol.name.split("@")[0]
+
+
+def test_names_are_found_alike_by_few_searches_and_by_many() -> None:
+    """At first all names are gone over, then they are hashed."""
+    rnd = random.Random(20263)
+    for _ in range(50):
+        names = ["".join(rnd.choices("ab", k=rnd.choice((1, 2, 3, 255, 256, 257)))) for _ in range(40)]
+        symbols = [Sym(name, 0x1000 + number, 1, ".text") for number, name in enumerate(names)]
+        for asked in (*rnd.sample(names, 5), "a" * 300, "b" * 256, "c"):
+            found = table(*symbols)
+            first = found.named(asked)
+            for _ in range(6):
+                assert found.named(asked) == first
+            assert {symbol.address - 0x1000 for symbol in first} == {
+                number for number, name in enumerate(names) if name == asked
+            }

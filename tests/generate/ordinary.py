@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.generate.forms import Form, form_of
-from inlinetrace.generate.locations import LocationSettings, collect, counts
+from inlinetrace.generate.locations import LocationSettings, answer, collect, counts
 from inlinetrace.generate.pipeline import image_base
 from inlinetrace.sites.location import Location
 from inlinetrace.sites.model import Site
@@ -74,6 +74,7 @@ def differences(image: Image, *, dialect: Dialect = Dialect.NEW, doubtful: bool 
     """What the compiled path gives otherwise than the ordinary one; at most 20 lines."""
     settings = LocationSettings(dialect, doubtful=doubtful)
     parts = collect(image.dwarf, image, settings, image_base=image_base(image), jobs=jobs)
+    answer(parts, image, doubtful)
     rows = [(address, origin & (1 << 44) - 1, forms) for part in parts for address, origin, forms in part.rows()]
     wanted = expected(image, settings)
     found = []

@@ -10,7 +10,7 @@ import pytest
 
 from inlinetrace.elf.file import ElfFile
 from inlinetrace.errors import FormatError, InlineTraceError
-from inlinetrace.generate.locations import LocationSettings, SiteAddress, collect
+from inlinetrace.generate.locations import LocationSettings, SiteAddress, answer, collect
 from inlinetrace.generate.locsec import InlineSections, LocsecSettings, code_sections
 from inlinetrace.generate.pipeline import image_base
 from inlinetrace.target import open_image
@@ -30,6 +30,7 @@ def write(path: Path) -> int:
     image = open_image(path, roots=())
     settings = LocationSettings(site_address=random.Random(path.stat().st_size).choice(list(SiteAddress)))
     parts = collect(image.dwarf, image, settings, image_base=image_base(image), jobs=1)
+    answer(parts, image, doubtful=False)
     found = InlineSections(
         parts, code_sections(image.program), image_base=image_base(image), address_size=image.program.address_size
     )
