@@ -19,6 +19,7 @@ cdef class FunctionEntry:
 
 cdef class Records:
     cdef readonly Info info
+    cdef Info alternate                     # of the supplementary file, or None
     cdef readonly list chunks
     cdef RangeReader lists
 

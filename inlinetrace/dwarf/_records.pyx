@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp
 
-from inlinetrace.dwarf._forms cimport STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR, UnitHeader
+from inlinetrace.dwarf._forms cimport STR_ALT, STR_INLINE, STR_LINE, STR_NONE, STR_SHIFT, STR_STR, UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport (
     Entry, find_live, raise_list_error, read_locations, resolve_list,
@@ -55,6 +55,7 @@ cdef class Records:
     def __cinit__(self, Info info, list chunks):
         expected = 0
         self.info = info
+        self.alternate = info.alternate
         self.chunks = chunks
         self.lists = RangeReader(info)
         for part in chunks:
@@ -138,6 +139,9 @@ cdef class Records:
         elif section == STR_INLINE:
             size = self.info.size
             base = self.info.data
+        elif section == STR_ALT and self.alternate is not None:
+            size = self.alternate.strings.shape[0]
+            base = &self.alternate.strings[0] if size else NULL
         else:
             return False
         if offset >= size or size - offset <= length:

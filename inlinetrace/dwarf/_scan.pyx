@@ -122,6 +122,13 @@ cdef class Chunk:
         return -1
 
 
+cdef inline bint _leads_nowhere(Info info, UnitHeader* unit, uint32_t form, uint64_t offset) noexcept nogil:
+    """Whether a reference of a form that stays inside of its unit (DW_FORM_ref1 to ref_udata) or section does not."""
+    if 0x11 <= form <= 0x15:
+        return not unit.offset <= offset < unit.end
+    return offset >= info.size
+
+
 cdef inline void _set_ranges(Value* value, uint64_t* ranges, uint32_t* flags) noexcept nogil:
     ranges[0] = value.value
     flags[0] |= HAS_RANGES
@@ -164,7 +171,7 @@ cdef int _read_site(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
             site.origin = value.value
             if value.kind == V_ALT_REF:
                 site.flags |= ALT_ORIGIN
-            elif value.kind != V_REF or value.value >= info.size:
+            elif value.kind != V_REF or _leads_nowhere(info, unit, spec.form, value.value):
                 error = ERR_REFERENCE
         elif spec.attribute == 0x52:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &entry_value)
@@ -247,7 +254,7 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
                 function.origin = value.value
                 if value.kind == V_ALT_REF:
                     function.flags |= ALT_ORIGIN
-                elif value.value >= info.size:
+                elif _leads_nowhere(info, unit, spec.form, value.value):
                     error = ERR_REFERENCE
         elif spec.attribute == 0x11:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
@@ -312,7 +319,7 @@ cdef int _read_parameter(Info info, Chunk out, Reader* r, UnitHeader* unit, Abbr
         if spec.attribute == 0x31:
             read_form(&r.cursor, unit, spec.form, spec.implicit, &value)
             if value.kind == V_REF:
-                if value.value >= info.size:
+                if _leads_nowhere(info, unit, spec.form, value.value):
                     return ERR_REFERENCE
                 parameter.origin = value.value
             elif value.kind == V_ALT_REF:

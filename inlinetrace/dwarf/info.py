@@ -78,6 +78,8 @@ class DebugInfo:
         self.alternate_missing = alternate is None and elf.debug_alt_link is not None
         self.scanned: list[Records] = []
         """The records of every Info as far as they were asked for; empty before that."""
+        # whether each unit is a chunk of its own
+        self._one_by_one = False
         # number of the Info and of the chunk -> first unit, the one behind the last
         self._waiting: dict[tuple[int, int], tuple[int, int]] = {}
         # names whose units are all scanned, and the units of those that were asked for
@@ -140,9 +142,10 @@ class DebugInfo:
         new = frozenset(names) - self._named
         if new:
             found = self._units_naming(new)
-            if found is None:
+            if found is None or (self.scanned and not self._one_by_one):
                 return self.records
             if not self.scanned:
+                self._one_by_one = True
                 self._lay_out([(0, unit, unit + 1) for unit in range(self.infos[0].count)])
             self._scan([(0, unit) for unit in found])
             self._named.update(new)

@@ -170,3 +170,32 @@ def test_few_units_are_scanned_whole(tmp_path: Path) -> None:
     dwarf = program(tmp_path, [unit(number, named(f"f{number}")) for number in range(3)])
     (records,) = dwarf.records_naming(["f1"])
     assert len(records.copies()) == 3
+
+
+def test_what_cannot_be_read_whole_is_not_taken_for_read(tmp_path: Path) -> None:
+    """Nor is a name taken for unknown after that, whichever was asked for first."""
+    broken = die("subprogram", name=Form("strp", "broken"), abstract_origin=Form("ref8", 1 << 60))
+    units = [unit(number, named(f"f{number}")) for number in range(100)] + [unit(100, broken)]
+    dwarf = program(tmp_path, units)
+    dwarf.bytes_to_scan(["f7"])
+    with pytest.raises(FormatError, match="leads to no entry"):
+        _ = dwarf.records
+    with pytest.raises(FormatError, match="leads to no entry"):
+        dwarf.records_naming(["f7"])
+    dwarf = program(tmp_path, units)
+    for name in ("f7", "f8"):
+        (records,) = dwarf.records_naming([name])
+        assert len(records.references_to(name.encode())) == 1
+        with pytest.raises(FormatError, match="leads to no entry"):
+            _ = dwarf.records
+
+
+@pytest.mark.parametrize("form", ["ref1", "ref2", "ref4", "ref8", "ref_udata"])
+def test_references_that_leave_their_unit_are_told(form: str, tmp_path: Path) -> None:
+    site = die("inlined_subroutine", abstract_origin=Form(form, 200), entry_pc=Address(0x1004))
+    caller = die("subprogram", site, name=Form("strp", "g"), low_pc=Address(0x1000), high_pc=9)
+    units = [unit(0, caller), *(unit(number, named("f")) for number in range(1, 9))]
+    dwarf = program(tmp_path, units)
+    assert dwarf.infos[0].unit_size(0) < 200 < sum(map(dwarf.infos[0].unit_size, range(9)))
+    with pytest.raises(FormatError, match="leads to no entry"):
+        _ = dwarf.records

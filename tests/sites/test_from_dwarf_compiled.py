@@ -130,6 +130,20 @@ def test_dwz_with_a_supplementary_file(tmp_path: Path) -> None:
     }
 
 
+def test_names_that_dwz_moved_to_the_supplementary_file(tmp_path: Path) -> None:
+    """The function's entry stays in the program, and its name goes, as another program has that, too."""
+    program = build(tmp_path, "gcc", ["-O2"])
+    (tmp_path / "two").mkdir()
+    other = build(tmp_path / "two", "gcc", ["-O1"])
+    run("dwz", "-m", "common.debug", program.name, str(other.relative_to(tmp_path)), directory=tmp_path)
+    names = sorted(set(open_image(program).function_names()))
+    assert "main" in names
+    for name in names:
+        exact, glob = open_image(program), open_image(program)
+        assert list(exact.sites([name])) == list(glob.sites([f"[{name[0]}]{name[1:]}"])), name
+        assert exact.unknown([name]) == []
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang-14", "clang-19"])
 @pytest.mark.parametrize("version", [4, 5])
 def test_split_units_beside_the_program(compiler: str, version: int, tmp_path: Path) -> None:
