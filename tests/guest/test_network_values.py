@@ -88,7 +88,7 @@ def check_loopback(*options: str) -> None:
     print(f"{shown} values in {len(hits)} hits; {dict(packets)}")
 
 
-@pytest.mark.guest(timeout=400)
+@pytest.mark.guest(kaslr=(True, False), timeout=400)
 def test_ports_and_addresses_of_packets_are_those_of_the_sockets() -> None:
     check_loopback()
 

@@ -11,8 +11,7 @@ from tests.guest.state import TRACING
 from tests.guest.tracing import VMLINUX, end, tracing
 
 
-# with KASLR the values of many functions are tried (test_values.py)
-@pytest.mark.guest(kaslr=False, timeout=400)
+@pytest.mark.guest(timeout=400)
 def test_arguments_of_an_inlined_function_are_those_of_the_system_call(tmp_path: Path) -> None:
     file = tmp_path / "a-file"
     file.write_bytes(bytes(100))

@@ -39,11 +39,11 @@ def check_system_calls(directory: Path, *options: str, missing: float = 0.02) ->
     assert unavailable <= missing * (found.compared + unavailable)
 
 
-@pytest.mark.guest(timeout=400)
+@pytest.mark.guest(kaslr=(True, False), timeout=400)
 def test_values_are_those_that_were_passed(tmp_path: Path) -> None:
     check_system_calls(tmp_path)
 
 
-@pytest.mark.guest(root="bcc", timeout=400)
+@pytest.mark.guest(root="bcc", kaslr=(True, False), timeout=400)
 def test_values_by_bpf_programs_are_those_that_were_passed(tmp_path: Path) -> None:
     check_system_calls(tmp_path, "--backend", "bcc")
