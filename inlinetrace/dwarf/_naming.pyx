@@ -5,11 +5,12 @@ A unit names a function by four bytes that are the offset of a string, or by the
 occurs among its bytes, the unit has no such function. Its abbreviations tell whether that is all there is to know.
 """
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from inlinetrace.dwarf._forms cimport Abbreviation, Abbreviations, Spec, UnitHeader, free_abbreviations, load_abbreviations
 from inlinetrace.dwarf._units cimport Info, describe
+from inlinetrace.elf._search cimport is_among
 
 from inlinetrace.errors import FormatError
 
@@ -31,12 +32,6 @@ cdef enum:
     U_TEXT = 1          # some functions are named by the text itself
     U_OPAQUE = 2        # some functions are named in other ways
     U_FOREIGN = 4       # functions or copies refer to entries of other units, as far as their form tells
-
-
-cdef int _compare(const void* a, const void* b) noexcept nogil:
-    cdef uint32_t x = (<const uint32_t*>a)[0]
-    cdef uint32_t y = (<const uint32_t*>b)[0]
-    return (x > y) - (x < y)
 
 
 cdef int _habits(Abbreviations* table) noexcept nogil:
@@ -68,7 +63,7 @@ cdef class Naming:
 
     cdef Info info
     cdef list texts
-    cdef uint32_t* wanted           # in the byte order of the file, sorted as numbers of this machine
+    cdef uint64_t* wanted           # four bytes as the file has them, ascending as numbers of this machine
     cdef uint64_t count
     # For each pair of bytes 1 if wanted ones begin with it, 2 if it follows their first byte.
     cdef uint8_t* pairs
@@ -78,6 +73,7 @@ cdef class Naming:
         cdef set offsets = set()
         cdef uint64_t i
         cdef uint16_t pair
+        cdef uint32_t value
         cdef int place
         self.info = info
         self.texts = [name + b"\0" for name in names]
@@ -87,16 +83,16 @@ cdef class Naming:
                 self.useful = False
                 return
         self.count = len(offsets)
-        self.wanted = <uint32_t*>malloc(max(self.count, 1) * sizeof(uint32_t))
+        self.wanted = <uint64_t*>malloc(max(self.count, 1) * sizeof(uint64_t))
         self.pairs = <uint8_t*>calloc(PAIRS, 1)
         if self.wanted == NULL or self.pairs == NULL:
             raise MemoryError
-        for i, offset in enumerate(offsets):
-            self.wanted[i] = it_swap(offset) if info.swap else offset
-        qsort(self.wanted, self.count, sizeof(uint32_t), _compare)
+        for i, offset in enumerate(sorted([it_swap(offset) if info.swap else offset for offset in offsets])):
+            self.wanted[i] = offset
         for i in range(self.count):
+            value = <uint32_t>self.wanted[i]
             for place in range(2):
-                memcpy(&pair, <const uint8_t*>&self.wanted[i] + place, 2)
+                memcpy(&pair, <const uint8_t*>&value + place, 2)
                 self.pairs[pair] |= 1 << place
 
     def __dealloc__(self):
@@ -190,13 +186,6 @@ cdef class Naming:
         return False
 
     cdef bint _wanted(self, const uint8_t* data) noexcept nogil:
-        cdef uint64_t low = 0, high = self.count, middle
         cdef uint32_t value
         memcpy(&value, data, 4)
-        while low < high:
-            middle = (low + high) >> 1
-            if self.wanted[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        return low < self.count and self.wanted[low] == value
+        return is_among(self.wanted, self.count, value)

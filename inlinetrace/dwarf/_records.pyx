@@ -18,6 +18,7 @@ from inlinetrace.dwarf._scan cimport (
     LOC_LIST_INDEX, LOC_SINT, LOC_UINT, NO_PARENT, NONE32, Chunk, FunctionRecord, ParameterRecord, SiteRecord,
 )
 from inlinetrace.dwarf._units cimport Info
+from inlinetrace.elf._search cimport is_among
 
 from array import array
 
@@ -36,17 +37,6 @@ cdef int _compare(const void* a, const void* b) noexcept nogil:
     cdef uint64_t x = (<const uint64_t*>a)[0]
     cdef uint64_t y = (<const uint64_t*>b)[0]
     return (x > y) - (x < y)
-
-
-cdef inline bint _contains(const uint64_t* sorted_, Py_ssize_t count, uint64_t value) noexcept nogil:
-    cdef Py_ssize_t low = 0, high = count, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if sorted_[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low < count and sorted_[low] == value
 
 
 cdef class Records:
@@ -164,7 +154,7 @@ cdef class Records:
             chunk = part
             for i in range(chunk.function_count):
                 function = &chunk.functions[i]
-                if function.name >> STR_SHIFT != STR_NONE and _contains(names, references.shape[0], function.name):
+                if function.name >> STR_SHIFT != STR_NONE and is_among(names, references.shape[0], function.name):
                     found.add(function.die)
         for level in range(3):
             before = len(found)
@@ -176,7 +166,7 @@ cdef class Records:
                 for i in range(chunk.function_count):
                     function = &chunk.functions[i]
                     if (function.origin and not function.flags & ALT_ORIGIN
-                            and _contains(&known[0], known.shape[0], function.origin)):
+                            and is_among(&known[0], known.shape[0], function.origin)):
                         found.add(function.die)
             if len(found) == before:
                 break
@@ -191,7 +181,7 @@ cdef class Records:
             chunk = part
             for i in range(chunk.function_count):
                 if (chunk.functions[i].flags & ALT_ORIGIN and origins.shape[0]
-                        and _contains(&origins[0], origins.shape[0], chunk.functions[i].origin)):
+                        and is_among(&origins[0], origins.shape[0], chunk.functions[i].origin)):
                     found.add(chunk.functions[i].die)
         return array("Q", sorted(found))
 
@@ -212,7 +202,7 @@ cdef class Records:
             for i in range(chunk.site_count):
                 site = &chunk.sites[i]
                 if ((site.flags & ALT_ORIGIN != 0) == alternate
-                        and _contains(&functions[0], functions.shape[0], site.origin)):
+                        and is_among(&functions[0], functions.shape[0], site.origin)):
                     result.append(number << 32 | i)
             number += 1
         return result
@@ -233,14 +223,14 @@ cdef class Records:
                 parent = chunk.sites[i].parent
                 while parent >= 0:
                     if (not chunk.sites[parent].flags & ALT_ORIGIN
-                            and _contains(&functions[0], functions.shape[0], chunk.sites[parent].origin)):
+                            and is_among(&functions[0], functions.shape[0], chunk.sites[parent].origin)):
                         break
                     parent = chunk.sites[parent].parent
                 else:
                     if parent == <int32_t>NO_PARENT:
                         continue
                     function = &chunk.functions[-1 - parent]
-                    if not _contains(&functions[0], functions.shape[0], function.die):
+                    if not is_among(&functions[0], functions.shape[0], function.die):
                         continue
                 result.append(number << 32 | i)
             number += 1
@@ -275,7 +265,7 @@ cdef class Records:
                 function = &chunk.functions[i]
                 if not function.flags & (HAS_LOW | HAS_RANGES) or function.flags & DECLARATION:
                     continue
-                if every or (wanted.shape[0] and _contains(&wanted[0], wanted.shape[0], function.die)):
+                if every or (wanted.shape[0] and is_among(&wanted[0], wanted.shape[0], function.die)):
                     result.append(number << 32 | i)
             number += 1
         return result

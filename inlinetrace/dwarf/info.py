@@ -186,7 +186,7 @@ class DebugInfo:
         info, *others = self.infos
         if others or info.count <= _FEW_UNITS or (self.scanned and not self._waiting):
             return None
-        naming = Naming(info, [name.encode("utf-8", "surrogateescape") for name in sorted(names)])
+        naming = Naming(info, [name.encode("utf-8", "surrogateescape") for name in names])
         if not naming.useful:
             return None
         parts = in_order(lambda portion: naming.units(*portion[1:]), self.portions, self.jobs)

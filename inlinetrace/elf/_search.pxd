@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Where an address belongs among ascending ones."""
+"""Where a number belongs among ascending ones."""
 from libc.stdint cimport uint64_t
 
 cdef inline uint64_t count_up_to(const uint64_t* values, uint64_t count, uint64_t value) noexcept nogil:
@@ -12,3 +12,9 @@ cdef inline uint64_t count_up_to(const uint64_t* values, uint64_t count, uint64_
         else:
             high = middle
     return low
+
+
+cdef inline bint is_among(const uint64_t* values, uint64_t count, uint64_t value) noexcept nogil:
+    """Whether ``value`` is one of the ascending ``values``."""
+    cdef uint64_t behind = count_up_to(values, count, value)
+    return behind != 0 and values[behind - 1] == value

@@ -156,15 +156,8 @@ cdef class Index:
             f.address += self.bases[f.section]
 
     cdef bint is_label(self, uint32_t name) noexcept nogil:
-        """Tell whether an untyped symbol is worth knowing: no mapping symbol ($x), no compiler's label (.L, L0^A)."""
-        cdef const char* text
-        if name >= <uint64_t>self.strings.shape[0]:
-            return False
-        text = <const char*>&self.strings[0] + name
-        if text[0] == 0 or text[0] == c'$':
-            return False
-        # The table ends in a NUL, so the second byte can be read if the first is none.
-        return not (text[0] == c'.' and text[1] == c'L') and not (text[0] == c'L' and text[1] == c'0')
+        """Tell whether an untyped symbol is worth knowing: nothing that kallsyms leaves out, no compiler's L0^A."""
+        return self.is_kept(name) and not (self.strings[name] == c'L' and self.strings[name + 1] == c'0')
 
     cdef void collect(self, const uint64_t[::1] limits) noexcept nogil:
         cdef uint32_t number
