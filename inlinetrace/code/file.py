@@ -34,6 +34,7 @@ class FileCode:
         self._codes: dict[int, Code] = {}
         # a piece of code between two function starts, by its first address
         self._pieces: dict[int, Code] = {}
+        self._function_starts: dict[int, array[int]] = {}
 
     def code(self, section: Section) -> Code:
         """Return the code of ``section``. Raises UnsupportedError for a machine whose instructions are not known."""
@@ -60,8 +61,15 @@ class FileCode:
             return True
         return self.code(section).is_boundary(address)
 
+    def _starts(self, section: Section) -> array[int]:
+        """Where the functions of a section start; picked out of all symbols once."""
+        found = self._function_starts.get(section.index)
+        if found is None:
+            found = self._function_starts[section.index] = self._elf.symbols().function_starts(section.index)
+        return found
+
     def _piece(self, section: Section, address: int) -> Code:
-        starts = self._elf.symbols().function_starts(section.index)
+        starts = self._starts(section)
         end = section.address + section.size
         following = bisect_right(starts, address)
         first = max(starts[following - 1] if following else section.address, section.address)
@@ -121,7 +129,7 @@ class FileCode:
             elf.machine,
             elf.raw_data(section) if relocations is not None else elf.data(section),
             section.address,
-            starts=elf.symbols().function_starts(section.index),
+            starts=self._starts(section),
             read=self._read,
             relocations=relocations,
             little_endian=elf.little_endian,
@@ -176,8 +184,7 @@ class FileCode:
         sources, targets = array("Q"), array("Q")
         for section in self._sections():
             data = self._elf.data(section)
-            starts = self._elf.symbols().function_starts(section.index)
-            found = _targets.candidates(data, section.address, starts, ascending, begins, ends)
+            found = _targets.candidates(data, section.address, self._starts(section), ascending, begins, ends)
             if any(has_table(data, *stretch) for stretch in found.indirect):
                 return None
             sources.extend(found.sources)
