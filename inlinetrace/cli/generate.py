@@ -123,7 +123,6 @@ def run(args: argparse.Namespace) -> int:
     keep_memory()
     # Nothing here makes cycles; looking for them takes a tenth of the time.
     gc.disable()
-    settings = settings_of(args)
     if not args.files and not args.module:
         raise UsageError("name files, or modules with -m")
     from inlinetrace.target.host import Host
@@ -134,6 +133,10 @@ def run(args: argparse.Namespace) -> int:
     if args.embed and len(tasks) != 1:
         raise UsageError("--embed goes with one FILE")
     base = _base(args, many=len(tasks) > 1)
+    if args.inline_only and base.types is not None and not any(task.module for task in tasks):
+        # beside the import of all the rest
+        base.types.prepare(args.jobs)
+    settings = settings_of(args)
     failed = skipped = code = 0
     gc.freeze()
     for task in tasks:

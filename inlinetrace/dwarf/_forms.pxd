@@ -97,6 +97,7 @@ cdef struct Abbreviations:
     uint32_t spec_capacity
     uint32_t* by_code        # code -> 1 + index
     uint64_t by_code_size
+    uint64_t by_code_capacity
     uint32_t* sparse         # indexes of the entries in the order of their codes, NULL if by_code has all
     uint64_t offset          # which table, to reuse it
     uint8_t address_size

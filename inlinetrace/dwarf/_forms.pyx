@@ -1,9 +1,13 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Abbreviation tables (DWARF 5 section 7.5.3), compiled for one unit at a time."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport int8_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memset
 
-from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_sleb, read_u8, read_uleb
+from inlinetrace.dwarf._cursor cimport Cursor, inlinetrace_likely, make_cursor, read_sleb, read_u8, read_uleb
+
+cdef enum:
+    FORMS = 0x30                 # forms up to here are all those that DWARF 5 defines
 
 
 cdef int _grow(void** array, uint32_t* capacity, size_t item) noexcept nogil:
@@ -25,59 +29,77 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
     """
     cdef Cursor c
     cdef uint64_t code, attribute, form, dense
-    cdef uint32_t i
+    cdef uint32_t i, spec_count = 0
+    cdef bint wanted
     cdef Abbreviation* entry
     cdef Spec* spec
-    cdef int width
-    if (table.valid and table.offset == offset and table.address_size == unit.address_size
-            and table.offset_size == unit.offset_size and table.version == unit.version):
+    cdef int width, fixed
+    cdef int8_t widths[FORMS]
+    cdef bint same_unit = (table.address_size == unit.address_size and table.offset_size == unit.offset_size
+                           and table.version == unit.version)
+    if table.valid and table.offset == offset and same_unit:
         return 0
     table.valid = False
     table.count = 0
     table.spec_count = 0
+    for i in range(FORMS):
+        widths[i] = <int8_t>fixed_size(i, unit)
     c = make_cursor(data, offset, size, False)
     while True:
         code = read_uleb(&c)
         if c.error or code == 0:
             break
+        wanted = only == 0 or code == only
         if table.count == table.capacity and _grow(<void**>&table.entries, &table.capacity, sizeof(Abbreviation)):
             return -1
+        # the place of one that is not wanted is the next one's
         entry = &table.entries[table.count]
-        table.count += 1
         entry.code = code
         entry.tag = <uint32_t>read_uleb(&c)
         entry.children = read_u8(&c)
-        entry.first = table.spec_count
-        entry.fixed = 0
+        entry.first = spec_count
         entry.kind = 0
         entry.sibling = 0
-        entry.count = 0
+        fixed = 0
         while not c.error:
-            attribute = read_uleb(&c)
-            form = read_uleb(&c)
+            if inlinetrace_likely(c.end - c.pos >= 2 and (data[c.pos] | data[c.pos + 1]) < 0x80):
+                attribute = data[c.pos]
+                form = data[c.pos + 1]
+                c.pos += 2
+            else:
+                attribute = read_uleb(&c)
+                form = read_uleb(&c)
             if attribute == 0 and form == 0:
                 break
-            if table.spec_count == table.spec_capacity and _grow(<void**>&table.specs, &table.spec_capacity, sizeof(Spec)):
-                return -1
-            spec = &table.specs[table.spec_count]
-            spec.attribute = <uint16_t>attribute if attribute <= 0xffff else 0
-            spec.form = <uint16_t>form if form <= 0xffff else 0
-            spec.implicit = read_sleb(&c) if form == 0x21 else 0
-            width = fixed_size(spec.form, unit)
+            width = widths[form] if form < FORMS else fixed_size(<unsigned>form if form <= 0xffff else 0, unit)
             if width == -2:
                 error_at[0] = c.pos
                 return ERR_FORM
+            if not wanted:
+                if form == 0x21:
+                    read_sleb(&c)
+                continue
+            if spec_count == table.spec_capacity and _grow(<void**>&table.specs, &table.spec_capacity, sizeof(Spec)):
+                return -1
+            spec = &table.specs[spec_count]
+            spec.attribute = <uint16_t>attribute if attribute <= 0xffff else 0
+            spec.form = <uint16_t>form
+            spec.implicit = read_sleb(&c) if form == 0x21 else 0
             spec.size = width
             if width < 0:
-                entry.fixed = -1
-            elif entry.fixed >= 0:
-                entry.fixed += width
-            if attribute == 0x01 and entry.count < 0xffff:
-                entry.sibling = <uint16_t>(entry.count + 1)
-            table.spec_count += 1
-            entry.count += 1
-        if only and entry.code == only:
-            break
+                fixed = -1
+            elif fixed >= 0:
+                fixed += width
+            if attribute == 0x01 and spec_count - entry.first < 0xffff:
+                entry.sibling = <uint16_t>(spec_count - entry.first + 1)
+            spec_count += 1
+        entry.fixed = fixed
+        entry.count = spec_count - entry.first
+        if wanted:
+            table.count += 1
+            if only:
+                break
+    table.spec_count = spec_count
     if c.error:
         error_at[0] = c.error_at
         return c.error
@@ -86,12 +108,16 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
         code = table.entries[i].code
         if code > dense and code < 4 * <uint64_t>table.count + 1024:
             dense = code
-    free(table.by_code)
-    table.by_code_size = dense + 1
-    table.by_code = <uint32_t*>calloc(dense + 1, sizeof(uint32_t))
-    if table.by_code == NULL:
+    if dense >= table.by_code_capacity:
+        free(table.by_code)
         table.by_code_size = 0
-        return -1
+        table.by_code_capacity = 2 * dense + 2
+        table.by_code = <uint32_t*>malloc(table.by_code_capacity * sizeof(uint32_t))
+        if table.by_code == NULL:
+            table.by_code_capacity = 0
+            return -1
+    table.by_code_size = dense + 1
+    memset(table.by_code, 0, table.by_code_size * sizeof(uint32_t))
     for i in range(table.count):
         code = table.entries[i].code
         if code <= dense and table.by_code[code] == 0:
@@ -177,5 +203,5 @@ cdef void free_abbreviations(Abbreviations* table) noexcept nogil:
     table.specs = NULL
     table.by_code = NULL
     table.count = table.capacity = table.spec_count = table.spec_capacity = 0
-    table.by_code_size = 0
+    table.by_code_size = table.by_code_capacity = 0
     table.valid = False

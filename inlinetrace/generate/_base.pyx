@@ -275,6 +275,7 @@ def name_strings(Graph g, Index index):
     Returns 1 + the offset of the string by number, 0 for a name that is none of them ("I" array).
     """
     cdef const Layer* layer = &index.layer
+    cdef const Layer* top = layer
     cdef Words offsets
     cdef int depth = 0, at, steps, result = 0
     offsets.v = NULL
@@ -283,12 +284,16 @@ def name_strings(Graph g, Index index):
         layer = layer.base
         depth += 1
     try:
-        for at in range(depth, -1, -1):
-            layer = &index.layer
-            for steps in range(at):
-                layer = layer.base
-            if _name_layer(g, layer, &offsets):
-                raise MemoryError
+        with nogil:
+            for at in range(depth, -1, -1):
+                layer = top
+                for steps in range(at):
+                    layer = layer.base
+                result = _name_layer(g, layer, &offsets)
+                if result:
+                    break
+        if result:
+            raise MemoryError
         found = array("I")
         found.frombytes((<const uint8_t*>offsets.v)[:offsets.n * 4])
         return found

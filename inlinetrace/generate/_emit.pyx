@@ -7,7 +7,7 @@ variables come out, and as what, is in ``_functions`` and ``_variables``.
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort, realloc
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from inlinetrace.dwarf._cursor cimport inlinetrace_swap32
 from inlinetrace.generate._collect cimport F_REORDERED, F_UNEXPECTED, Collector
@@ -114,32 +114,8 @@ cdef class Emitter:
                 return <uint32_t>NONE
         return self.string_of[name] - 1
 
-    def know_strings(self, const uint8_t[::1] strings, uint64_t at):
-        """Names that stand in ``strings``, part of a base, which begins at string offset ``at``, are not written again."""
-        cdef uint64_t start = 0, end = <uint64_t>strings.shape[0]
-        cdef const uint8_t* data
-        cdef const uint8_t* nul
-        cdef uint32_t name, wanted = self.graph.names.count + 1024
-        if self.string_of == NULL:
-            self.string_of = <uint32_t*>calloc(wanted, 4)
-            if self.string_of == NULL:
-                raise MemoryError
-            self.string_names = wanted
-        if end == 0:
-            return
-        data = &strings[0]
-        with nogil:
-            while start < end:
-                nul = <const uint8_t*>memchr(data + start, 0, end - start)
-                if nul == NULL:
-                    break
-                name = names_find(&self.graph.names, data + start, <uint32_t>(nul - (data + start)))
-                if name and name < self.string_names and self.string_of[name] == 0:
-                    self.string_of[name] = <uint32_t>(at + start) + 1
-                start = (nul - data) + 1
-
     def know_names(self, const uint32_t[::1] offsets):
-        """The same for names by their numbers: 1 + the offset of each, 0 for none."""
+        """Names that the base has are not written again: by number 1 + the offset of the string, 0 for none."""
         cdef uint64_t count = <uint64_t>offsets.shape[0]
         self.string_names = <uint32_t>max(self.graph.names.count + 1024, count)
         self.string_of = <uint32_t*>calloc(self.string_names, 4)

@@ -352,19 +352,22 @@ cdef uint32_t prototype_id(Emitter emitter, uint32_t cell) noexcept nogil:
 
 
 cdef KeptFunction* kept_function(Emitter emitter, uint64_t key, UnitPlace** where, uint64_t* index) noexcept nogil:
-    """The function whose entry is ``key``, NULL if it was not kept."""
+    """The function whose entry is ``key``, NULL if it was not kept. ``where`` is the place to look at first, or NULL."""
     cdef uint64_t low = 0, high = emitter.graph.place_count, middle
     cdef Held* held
-    cdef UnitPlace* place
-    while low < high:
-        middle = (low + high) >> 1
-        if emitter.graph.places[middle].first_key <= key:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return NULL
-    place = &emitter.graph.places[low - 1]
+    cdef UnitPlace* place = where[0]
+    cdef UnitPlace* end = emitter.graph.places + high
+    if place == NULL or key < place.first_key or (place + 1 != end and (place + 1).first_key <= key):
+        while low < high:
+            middle = (low + high) >> 1
+            if emitter.graph.places[middle].first_key <= key:
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            return NULL
+        place = &emitter.graph.places[low - 1]
+    where[0] = place
     held = &emitter.graph.held[place.collector]
     low = held.slices[place.slice].first_function
     high = low + held.slices[place.slice].function_count
@@ -378,7 +381,6 @@ cdef KeptFunction* kept_function(Emitter emitter, uint64_t key, UnitPlace** wher
         return NULL
     if held.functions[low].key != key:
         return NULL
-    where[0] = place
     index[0] = low
     return &held.functions[low]
 

@@ -74,6 +74,7 @@ cdef class Graph:
     cdef uint64_t place_count
     cdef uint32_t* enums         # name -> 1 + the only definition's node, NONE if there are several
     cdef uint32_t enum_names
+    cdef uint64_t enum_changes   # how often what an enum's name means has changed
     cdef uint32_t* definitions   # 2 * name + is_union -> first definition's node
     cdef uint32_t* forwards      # the same -> node of the declaration
     cdef uint8_t* ambiguous      # the same -> HARD, SOFT
@@ -105,6 +106,8 @@ cdef class Graph:
     cdef uint32_t stored_text(self, const uint8_t* text, uint32_t length) noexcept nogil
     cdef int translate(self, Collector c, uint32_t* m) noexcept nogil
     cdef uint32_t* nodes_of(self, Collector c) except NULL
+    cdef int _merge(self) except -1
+    cdef void _forget_maps(self) noexcept
     cdef int make_order(self) noexcept nogil
     cdef uint32_t node_of(self, uint32_t cell) noexcept nogil
     cdef const uint32_t* references_of(self, uint32_t cell) noexcept nogil

@@ -76,14 +76,13 @@ cdef class Graph:
             following = block.next
             free(block)
             block = following
-        for i in range(self.map_count):
-            free(self.maps[i])
+        self._forget_maps()
+        free(self.maps)
         for i in range(self.private_count):
             free(self.privates[i].list.v)
             free(self.privates[i].prototypes)
             free(self.privates[i].types)
         free(self.privates)
-        free(self.maps)
         free(self.held)
         free(self.base_node_of)
         free(self.base_cell_of)
@@ -234,8 +233,10 @@ cdef class Graph:
             self.enum_names = wanted
         if self.enums[name] == 0:
             self.enums[name] = node
-        elif self.enums[name] != node:
+            self.enum_changes += 1
+        elif self.enums[name] != node and self.enums[name] != <uint32_t>NONE:
             self.enums[name] = <uint32_t>NONE
+            self.enum_changes += 1
         return 0
 
     cdef uint32_t* nodes_of(self, Collector c) except NULL:
@@ -400,13 +401,11 @@ cdef class Graph:
         cdef uint32_t name
         cdef UnitPlace* place
         self.collectors = list(collectors)
-        self.maps = <uint32_t**>calloc(len(collectors) + 1, sizeof(void*))
         self.held = <Held*>calloc(len(collectors) + 1, sizeof(Held))
-        if self.maps == NULL or self.held == NULL:
+        if self.held == NULL:
             raise MemoryError
         for number, c in enumerate(self.collectors):
             hold(&self.held[number], c)
-        self.map_count = <uint32_t>len(collectors)
         for c in collectors:
             total += c.slice_count
         self.places = <UnitPlace*>calloc(total + 1, sizeof(UnitPlace))
@@ -436,16 +435,37 @@ cdef class Graph:
         self.index_node = store_lookup(&self.store, words, 4)
         if name == NONE or self.index_node == 0:
             raise MemoryError
-        for number, c in enumerate(collectors):
-            with nogil:
-                error = self._learn_enums(c)
-            self._check(error)
-        for number, c in enumerate(collectors):
-            self.maps[number] = self.nodes_of(c)
+        self._merge()
         with nogil:
             error = self.make_order()
         self._check(error)
         self.nodes_at_freeze = self.store.count
+
+    cdef int _merge(self) except -1:
+        """Make the nodes of all collectors nodes here: ``maps``. Those of the first ones may be there already."""
+        cdef Collector c
+        cdef int error
+        cdef uint64_t known = self.enum_changes
+        cdef uint32_t** moved = <uint32_t**>realloc(self.maps, (len(self.collectors) + 1) * sizeof(void*))
+        if moved == NULL:
+            raise MemoryError
+        self.maps = moved
+        for c in self.collectors[self.map_count:]:
+            with nogil:
+                error = self._learn_enums(c)
+            self._check(error)
+        if self.enum_changes != known:
+            # what declares an enum is its definition now, or no longer
+            self._forget_maps()
+        for c in self.collectors[self.map_count:]:
+            self.maps[self.map_count] = self.nodes_of(c)
+            self.map_count += 1
+        return 0
+
+    cdef void _forget_maps(self) noexcept:
+        while self.map_count:
+            self.map_count -= 1
+            free(self.maps[self.map_count])
 
     cdef int _check(self, int error) except -1:
         if error == ERR_MEMORY:
@@ -459,23 +479,17 @@ cdef class Graph:
     def units_to_read(self, list collectors):
         """Units, as (Info, unit), with a struct or union of which the base has not exactly one definition.
 
-        For units of which only functions were read: what a name means has to be clear from the base.
+        For units of which only functions were read: what a name means has to be clear from the base. The
+        collectors given to ``prepare`` begin with these.
         """
         cdef Collector c
         cdef uint32_t* m
         cdef uint32_t* single
-        cdef uint32_t id_, node, head, name
+        cdef uint32_t id_, node, head, name, number
         cdef uint64_t i, k, tag, limit = 0
-        cdef int error
         found = set()
         self.collectors = list(collectors)
-        for c in collectors:
-            with nogil:
-                error = self._learn_enums(c)
-            self._check(error)
-        for c in collectors:
-            # all names, so that the table below has room for them
-            free(self.nodes_of(c))
+        self._merge()
         limit = 2 * <uint64_t>self.names.count + 2
         single = <uint32_t*>calloc(limit, 4)
         if single == NULL:
@@ -489,8 +503,8 @@ cdef class Graph:
                 name = self.store.words[self.store.start[node] + 1]
                 if name and (head & 63 == B_STRUCT or head & 63 == B_UNION):
                     single[2 * <uint64_t>name + (head & 63 == B_UNION)] += 1
-            for c in collectors:
-                m = self.nodes_of(c)
+            for number, c in enumerate(collectors):
+                m = self.maps[number]
                 for i in range(c.slice_count):
                     for k in range(c.slices[i].first_node, c.slices[i].first_node + c.slices[i].node_count):
                         node = m[c.nodes.v[k]]
@@ -502,7 +516,6 @@ cdef class Graph:
                         if tag >= limit or single[tag] != 1:
                             found.add((c.slices[i].info, c.slices[i].unit))
                             break
-                free(m)
         finally:
             free(single)
         return found

@@ -37,6 +37,11 @@ class Assembly:
 
     def __init__(self, parts: Sequence[Collected], sections: Sequence[tuple[int, int]]) -> None: ...
     def __len__(self) -> int: ...
+    def describe(self, *, rfc: bool = False, address_size: int = 8) -> None:
+        """Find out which LOC_PARAMs and LOC_PROTOs the sites have, after the last change to the parts.
+
+        ``rfc``: those of that dialect, for which the parts were collected; it needs the ``address_size`` in bytes.
+        """
     def encode(
         self,
         func_ids: array[int],
@@ -45,7 +50,6 @@ class Assembly:
         names: Sequence[int],
         bases: Sequence[int],
         by_offset: bool = False,
-        address_size: int = 8,
         little_endian: bool = True,
         rfc: tuple[array[int], array[int]] | None = None,
     ) -> Encoded:
@@ -54,7 +58,6 @@ class Assembly:
         ``func_ids`` has the FUNC id for each of ``origins``, 0 for one that has none ("I" array). ``names`` are string
         offsets and ``bases`` addresses, by section: what a LOCSEC is called and its offsets count from. Elements are in
         the order of (FUNC id, offset, LOC_PROTO id), or of the offset first. ``rfc`` has a string offset and a
-        FUNC_PROTO id for each origin ("I" arrays) and chooses the records of that dialect, for which the parts were
-        collected: one list of LOCSECs with the first name and base, by offset. Raises FormatError for more types than
-        there are ids.
+        FUNC_PROTO id for each origin ("I" arrays) for that dialect: one list of LOCSECs with the first name, by offset.
+        Comes after ``describe``. Raises FormatError for more types than there are ids.
         """

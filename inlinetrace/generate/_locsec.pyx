@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
 """From collected sites to LOC_PARAM, LOC_PROTO and LOCSEC records.
 
-Records are written once: LOC_PARAMs in the order of their first use, then LOC_PROTOs likewise, then one LOCSEC for
-each section that has sites. The order of the sites is that of the file, so that nothing depends on threads.
+Records are written once: LOC_PARAMs in the order of the first site that has them, then LOC_PROTOs likewise, then one
+LOCSEC for each section that has sites. The order of the sites is that of the file, so that nothing depends on threads.
 """
 from cpython cimport array
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -32,11 +32,10 @@ cdef enum:
     F_CONTINUE = 0x100
     NOWHERE = 0xffffffff
 
+# A site: what it is sorted by, its LOC_PROTO, and which of the origins its function is.
 cdef struct Item:
-    uint64_t order           # what is sorted by
-    uint32_t func
+    uint64_t order
     uint32_t proto
-    uint32_t offset
     uint32_t origin
 
 cdef struct Proto:
@@ -44,8 +43,8 @@ cdef struct Proto:
     uint32_t count
 
 
-cdef int _sort(Item* items, uint64_t count) except -1 nogil:
-    """Sort by ``order``, then by LOC_PROTO; 16 bits at a time, the least significant first."""
+cdef int _sort(Item* items, uint64_t count, int least) except -1 nogil:
+    """Sort by ``order``, 16 bits at a time from bit ``least`` on, then by LOC_PROTO; what is equal stays in order."""
     cdef Item* other
     cdef Item* source = items
     cdef Item* target
@@ -69,7 +68,7 @@ cdef int _sort(Item* items, uint64_t count) except -1 nogil:
     for i in range(count):
         any_ |= items[i].order
         all_ &= items[i].order
-    for shift in range(0, 64, 16):
+    for shift in range(least, 64, 16):
         if ((any_ ^ all_) >> shift) & 0xffff == 0:
             continue
         memset(starts, 0, 65536 * sizeof(uint64_t))
@@ -126,6 +125,8 @@ cdef class Assembly:
 
     cdef list parts
     cdef uint64_t site_count
+    cdef _Encoder encoder
+    cdef Item* items                 # of the sites that are in a section, by address
     cdef readonly object origins, canonical
     cdef readonly list section_sites
     cdef readonly uint64_t without_section
@@ -152,7 +153,8 @@ cdef class Assembly:
             for part in self.parts:
                 for i in range(part.site_count):
                     site = &part.sites[i]
-                    if section == <uint32_t>NOWHERE or not bounds[section] <= site.address < bounds[count + section]:
+                    if section == <uint32_t>NOWHERE or not bounds[section] <= site.address < bounds[count + section] \
+                            or section + 1 < count and bounds[section + 1] <= site.address:
                         section = _section_of(bounds, count, site.address)
                     site.section = section
                     if section == <uint32_t>NOWHERE:
@@ -177,119 +179,124 @@ cdef class Assembly:
             free(ends)
             free(numbers.slots)
 
+    def __dealloc__(self):
+        free(self.items)
+
     def __len__(self):
         return self.site_count
 
-    def encode(self, func_ids, *, uint32_t first_id, names, bases, bint by_offset=False, uint32_t address_size=8,
-               bint little_endian=True, rfc=None):
-        cdef _Encoder encoder = _Encoder(rfc is not None, address_size, little_endian)
+    def describe(self, *, bint rfc=False, uint32_t address_size=8):
+        cdef Collected part
+        cdef const SiteItem* site
+        cdef uint64_t i, n = 0
+        cdef _Encoder encoder = _Encoder(rfc, address_size)
+        if self.items == NULL:
+            self.items = <Item*>malloc((self.site_count + 1) * sizeof(Item))
+            if self.items == NULL:
+                raise MemoryError
+        for part in self.parts:
+            encoder.turn_to(part)
+            with nogil:
+                for i in range(part.site_count):
+                    site = &part.sites[i]
+                    if site.section != <uint32_t>NOWHERE:
+                        self.items[n].order = site.address
+                        self.items[n].origin = site.function
+                        self.items[n].proto = encoder.proto_of(site)
+                        n += 1
+        with nogil:
+            _sort(self.items, n, 0)
+        self.encoder = encoder
+
+    def encode(self, func_ids, *, uint32_t first_id, names, bases, bint by_offset=False, bint little_endian=True,
+               rfc=None):
+        cdef _Encoder encoder = self.encoder
         cdef const uint32_t[::1] funcs = func_ids
         cdef const uint32_t[::1] rfc_names = rfc[0] if rfc is not None else func_ids
         cdef const uint32_t[::1] rfc_protos = rfc[1] if rfc is not None else func_ids
         cdef Item* items = NULL
-        cdef uint64_t i, count = 0, section, section_count = len(self.section_sites), first, kept = 0
-        cdef uint64_t without_function = 0, out_of_range = 0, at
+        cdef const Item* item
+        cdef uint64_t i, at = 0, end, first = 0, kept = 0, without_function = 0, out_of_range = 0, base
         cdef int64_t offset
-        cdef Collected part
-        cdef const SiteItem* site
-        cdef uint64_t* base_of = NULL
-        cdef uint64_t* ends = NULL
+        cdef uint32_t func
         cdef uint32_t* words
-        if len(func_ids) != len(self.origins) or len(names) != section_count or len(bases) != section_count:
+        if encoder is None or encoder.rfc != (rfc is not None):
+            raise ValueError("the locations were not described, or for another dialect")
+        if not len(self.section_sites) == len(names) == len(bases) or len(func_ids) != len(self.origins):
             raise ValueError("arrays of other lengths than there are functions or sections")
         if rfc is not None and (len(rfc[0]) != len(func_ids) or len(rfc[1]) != len(func_ids)):
             raise ValueError("arrays of other lengths than there are functions")
+        by_offset = by_offset or encoder.rfc
         try:
             items = <Item*>malloc((self.site_count + 1) * sizeof(Item))
-            base_of = <uint64_t*>malloc((section_count + 1) * sizeof(uint64_t))
-            ends = <uint64_t*>calloc(section_count + 2, sizeof(uint64_t))
-            if items == NULL or base_of == NULL or ends == NULL:
+            if items == NULL:
                 raise MemoryError
-            for i in range(section_count):
-                base_of[i] = bases[i]
-                # the items of a section stand together; all of them in the RFC
-                ends[i + 1] = ends[i] + (0 if rfc is not None else <uint64_t>self.section_sites[i])
-            for part in self.parts:
-                encoder.turn_to(part)
-                for i in range(part.site_count):
-                    site = &part.sites[i]
-                    if site.section == <uint32_t>NOWHERE:
-                        continue
-                    if not funcs[site.function]:
+            encoder.forget_uses()
+            lists = []               # first item, count, name
+            # sections lie one behind the other, as their sites do
+            for sites, start, name in zip(self.section_sites, bases, names):
+                base = start
+                end = at + <uint64_t>sites
+                while at < end:
+                    item = &self.items[at]
+                    at += 1
+                    func = funcs[item.origin]
+                    if not func:
                         without_function += 1
                         continue
-                    offset = <int64_t>(site.address - base_of[site.section])
+                    offset = <int64_t>(item.order - base)
                     # offsets of the RFC wrap around
                     if not 0 <= offset <= 0xffffffffLL and not (
                             encoder.rfc and -0x80000000LL <= offset < 0x80000000LL):
                         out_of_range += 1
                         continue
-                    at = ends[site.section]
-                    if encoder.rfc:
-                        at = kept
-                    items[at].func = funcs[site.function]
-                    items[at].offset = <uint32_t>offset
-                    items[at].origin = site.function
-                    items[at].proto = encoder.proto_of(site)
-                    if by_offset or encoder.rfc:
-                        items[at].order = <uint64_t>(<uint32_t>offset) << 32 | funcs[site.function]
+                    encoder.proto_ids[item.proto] = 1
+                    items[kept] = item[0]
+                    if by_offset:
+                        items[kept].order = <uint64_t>(<uint32_t>offset) << 32 | func
                     else:
-                        items[at].order = <uint64_t>funcs[site.function] << 32 | <uint32_t>offset
-                    ends[site.section] += 1
+                        items[kept].order = <uint64_t>func << 32 | <uint32_t>offset
                     kept += 1
-            first_proto = first_id + encoder.forms.count
-            locsecs = 0
-            lists = []               # first item, count, name
-            if rfc is not None:
-                with nogil:
-                    _sort(items, kept)
-                for first in range(0, kept, CLASSIC_MAX_VLEN):
-                    lists.append((first, min(kept - first, CLASSIC_MAX_VLEN), names[0]))
-            else:
-                first = 0
-                for section in range(section_count):
-                    # what is written lies from where the section began up to where it was filled
-                    count = ends[section] - first
+                if not encoder.rfc:
                     with nogil:
-                        _sort(items + first, count)
-                    at = first
-                    while count:
-                        i = min(count, <uint64_t>MAX_VLEN)
-                        lists.append((at, i, names[section]))
-                        at += i
-                        count -= i
-                    first += <uint64_t>self.section_sites[section]
-            types = encoder.forms.count + encoder.proto_count + len(lists)
-            if first_id + types - 1 > MAX_TYPE_ID:
-                raise FormatError(f"{first_id + types - 1} types: the format has ids up to {MAX_TYPE_ID}")
-            encoder.write_forms()
-            encoder.write_protos(first_id)
-            for at, count, name in lists:
-                encoder.begin(name, Kind.LOCSEC, count, 0)
-                words = encoder.more(count * (4 if encoder.rfc else 3))
-                for i in range(at, at + count):
+                        _sort(items + first, kept - first, 0 if by_offset else 32)
+                    lists += [(i, min(kept - i, MAX_VLEN), name) for i in range(first, kept, MAX_VLEN)]
+                    first = kept
+            if encoder.rfc:
+                with nogil:
+                    _sort(items, kept, 0)
+                lists = [(i, min(kept - i, CLASSIC_MAX_VLEN), names[0]) for i in range(0, kept, CLASSIC_MAX_VLEN)]
+            next_id = encoder.give_ids(first_id) + len(lists)
+            if next_id - 1 > MAX_TYPE_ID:
+                raise FormatError(f"{next_id - 1} types: the format has ids up to {MAX_TYPE_ID}")
+            encoder.make_room(3 * len(lists) + (4 if encoder.rfc else 3) * kept)
+            encoder.write_forms(little_endian)
+            encoder.write_protos()
+            for first, sites, name in lists:
+                encoder.begin(name, Kind.LOCSEC, sites, 0)
+                words = encoder.more((4 if encoder.rfc else 3) * sites)
+                for i in range(first, first + <uint64_t>sites):
+                    func = <uint32_t>(items[i].order if by_offset else items[i].order >> 32)
                     if encoder.rfc:
                         words[0] = rfc_names[items[i].origin]
                         words[1] = rfc_protos[items[i].origin]
                         words += 2
                     else:
-                        words[0] = items[i].func
+                        words[0] = func
                         words += 1
-                    words[0] = first_proto + items[i].proto
-                    words[1] = items[i].offset
+                    words[0] = encoder.proto_ids[items[i].proto]
+                    words[1] = <uint32_t>(items[i].order >> 32 if by_offset else items[i].order)
                     words += 2
-            return Encoded(encoder.taken(), types, kept, encoder.forms.count, encoder.proto_count, without_function,
-                           out_of_range)
+            return Encoded(encoder.words, next_id - first_id, kept, encoder.used_forms, encoder.used_protos,
+                           without_function, out_of_range)
         finally:
             free(items)
-            free(base_of)
-            free(ends)
 
 
 cdef class _Encoder:
-    """Gives forms and LOC_PROTOs their numbers, and writes them."""
+    """Gives forms and LOC_PROTOs their numbers, in the order of the first site that has them, and writes those used."""
 
-    cdef bint rfc, little_endian
+    cdef bint rfc
     cdef uint32_t address_size
     cdef FormTable forms
     cdef Collected part
@@ -301,13 +308,14 @@ cdef class _Encoder:
     cdef Proto* protos
     cdef uint64_t proto_count, proto_capacity
     cdef Table proto_numbers
-    cdef uint32_t* words
-    cdef uint64_t word_count, word_capacity
+    cdef uint32_t* proto_ids         # by number, 0 for what no written site has
+    cdef uint32_t* form_ids
+    cdef uint64_t used_forms, used_protos, word_count
+    cdef array.array words
 
-    def __cinit__(self, bint rfc, uint32_t address_size, bint little_endian):
+    def __cinit__(self, bint rfc, uint32_t address_size):
         self.rfc = rfc
         self.address_size = address_size
-        self.little_endian = little_endian
         self.forms = FormTable()
         self.maps = {}
 
@@ -315,7 +323,8 @@ cdef class _Encoder:
         free(self.pool)
         free(self.protos)
         free(self.proto_numbers.slots)
-        free(self.words)
+        free(self.proto_ids)
+        free(self.form_ids)
 
     cdef int turn_to(self, Collected part) except -1:
         """Make ``part`` the one at hand. Parts of one collector share their forms."""
@@ -378,11 +387,56 @@ cdef class _Encoder:
         self.pool_count += count
         return <uint32_t>(self.proto_count - 1)
 
+    cdef int forget_uses(self) except -1:
+        """From here on the users of LOC_PROTOs set their ids to anything but 0; then comes ``give_ids``."""
+        free(self.proto_ids)
+        free(self.form_ids)
+        self.proto_ids = <uint32_t*>calloc(self.proto_count + 1, sizeof(uint32_t))
+        self.form_ids = <uint32_t*>calloc(self.forms.count + 1, sizeof(uint32_t))
+        if self.proto_ids == NULL or self.form_ids == NULL:
+            raise MemoryError
+        return 0
+
+    cdef uint64_t give_ids(self, uint64_t first_id) except 0:
+        """Number what is used: forms, then LOC_PROTOs. Returns the id behind the last."""
+        cdef uint64_t i, j, next_id = first_id
+        cdef const Proto* proto
+        for i in range(self.proto_count):
+            proto = &self.protos[i]
+            for j in range(proto.first, proto.first + proto.count):
+                if self.proto_ids[i] and self.pool[j]:
+                    self.form_ids[self.pool[j] - 1] = 1
+        for i in range(self.forms.count):
+            if self.form_ids[i]:
+                self.form_ids[i] = <uint32_t>next_id
+                next_id += 1
+        self.used_forms = next_id - first_id
+        for i in range(self.proto_count):
+            if self.proto_ids[i]:
+                self.proto_ids[i] = <uint32_t>next_id
+                next_id += 1
+        self.used_protos = next_id - first_id - self.used_forms
+        return next_id
+
+    cdef int make_room(self, uint64_t others) except -1:
+        """Room for the records of all that is used and so many words of others."""
+        cdef uint64_t i, total = others
+        for i in range(self.forms.count):
+            if self.form_ids[i]:
+                total += 5 if self.rfc else 4 + self.forms.items[i].count
+        for i in range(self.proto_count):
+            if self.proto_ids[i]:
+                total += 3 + self.protos[i].count
+        self.words = array.clone(make_array("I"), <Py_ssize_t>total, zero=False)
+        self.word_count = 0
+        return 0
+
     cdef uint32_t* more(self, uint64_t count) except NULL:
-        """Room for so many words behind those that are written; they count as written."""
-        make_room(<void**>&self.words, &self.word_capacity, self.word_count + count + 1, sizeof(uint32_t))
+        """The next so many words."""
+        if self.word_count + count > <uint64_t>len(self.words):
+            raise RuntimeError("more words than there is room for")
         self.word_count += count
-        return &self.words[self.word_count - count]
+        return &self.words.data.as_uints[self.word_count - count]
 
     cdef int begin(self, uint32_t name, uint32_t kind, uint32_t vlen, uint32_t third, bint kind_flag=False) except -1:
         cdef uint32_t* words = self.more(3)
@@ -393,15 +447,17 @@ cdef class _Encoder:
         words[2] = third
         return 0
 
-    cdef int write_forms(self) except -1:
+    cdef int write_forms(self, bint little_endian) except -1:
         cdef uint64_t i
         cdef uint32_t j
         cdef const Form* form
         cdef uint32_t* words
         for i in range(self.forms.count):
+            if not self.form_ids[i]:
+                continue
             form = &self.forms.items[i]
             if self.rfc:
-                self.write_rfc(form)
+                self.write_rfc(form, little_endian)
                 continue
             self.begin(0, Kind.LOC_PARAM, form.count, form.size)
             words = self.more(1 + form.count)
@@ -410,7 +466,7 @@ cdef class _Encoder:
                 words[1 + j] = form.values[j]
         return 0
 
-    cdef int write_rfc(self, const Form* form) except -1:
+    cdef int write_rfc(self, const Form* form, bint little_endian) except -1:
         """The form that the RFC has for it: 20 bytes, see rfc in forms.fits."""
         cdef uint32_t* words
         cdef uint32_t flags = 0
@@ -426,26 +482,23 @@ cdef class _Encoder:
             flags |= RFC_CONTINUE
         self.begin(0, Kind.LOC_PARAM, 0, form.size)
         words = self.more(2)
-        words[0] = form.values[0] | flags << 16 if self.little_endian else form.values[0] << 16 | flags
+        words[0] = form.values[0] | flags << 16 if little_endian else form.values[0] << 16 | flags
         words[1] = form.values[1] if form.flags & F_OFFSET else 0
         return 0
 
-    cdef int write_protos(self, uint32_t first_id) except -1:
+    cdef int write_protos(self) except -1:
         cdef uint64_t i
         cdef uint32_t j, slot
         cdef uint32_t* words
         for i in range(self.proto_count):
+            if not self.proto_ids[i]:
+                continue
             self.begin(0, Kind.LOC_PROTO, self.protos[i].count, 0)
             words = self.more(self.protos[i].count)
             for j in range(self.protos[i].count):
                 slot = self.pool[self.protos[i].first + j]
-                words[j] = first_id + slot - 1 if slot else 0
+                words[j] = self.form_ids[slot - 1] if slot else 0
         return 0
-
-    cdef object taken(self):
-        result = make_array("I")
-        result.frombytes((<const uint8_t*>self.words)[:self.word_count * sizeof(uint32_t)])
-        return result
 
 
 cdef inline uint64_t _hash(const uint32_t* slots, uint32_t count) noexcept nogil:

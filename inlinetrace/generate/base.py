@@ -3,23 +3,22 @@
 >>> base = Base(load("/sys/kernel/btf/vmlinux"), many=True)
 >>> for module in modules: types_from_dwarf(module, base=base)
 
-A kernel has a hundred thousand types. For one program they are brought into its graph; for ``many`` that is done once,
-and each program begins with a copy.
+A kernel has a hundred thousand types. They are brought into the graph of the one program that there is; for ``many``
+that is done once, and each program begins with a copy.
 """
 
 from __future__ import annotations
 
 import sys
+from array import array
 from typing import TYPE_CHECKING
 
-from inlinetrace._threads import Ahead
+from inlinetrace._threads import Ahead, processors
 from inlinetrace.generate._base import copy_base, load_base, name_strings
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
 
 if TYPE_CHECKING:
-    from array import array
-
     from inlinetrace.btf.reader import Btf
 
 
@@ -30,7 +29,7 @@ class Base:
         self.btf = btf
         self._many = many
         self._pattern: Graph | None = None
-        self._offsets: array[int] | None = None
+        self._offsets = array("I")
         self._coming: Ahead[Graph] | None = None
 
     @staticmethod
@@ -38,10 +37,10 @@ class Base:
         """``base`` itself, or what it takes to split one program from it."""
         return base if isinstance(base, Base) else Base(base)
 
-    def prepare(self, jobs: int) -> None:
-        """Begin to make what ``graph`` gives next, in another thread if that is one of ``jobs``."""
+    def prepare(self, jobs: int | None = None) -> None:
+        """Begin to make what ``graph`` gives next, in another thread if there is more than one of ``jobs``."""
         if self._coming is None and self._pattern is None:
-            self._coming = Ahead(self._load, jobs)
+            self._coming = Ahead(self._load, jobs or processors())
 
     def graph(self) -> Graph:
         """A graph that has all the types. Raises FormatError with the id of a type that cannot be read."""
@@ -50,7 +49,6 @@ class Base:
             loaded = self._load() if coming is None else coming.result()
             if not self._many:
                 return loaded
-            self._offsets = name_strings(loaded, self.btf.index)
             self._pattern = loaded
         graph = Graph()
         copy_base(graph, self._pattern)
@@ -59,6 +57,7 @@ class Base:
     def _load(self) -> Graph:
         graph = Graph()
         load_base(graph, self.btf.index, self.btf)
+        self._offsets = name_strings(graph, self.btf.index)
         return graph
 
     def emitter(self, graph: Graph) -> Emitter:
@@ -69,11 +68,5 @@ class Base:
             first_id=self.btf.end_id,
             first_string=sum(layer.header.string_len for layer in self.btf.chain),
         )
-        if self._offsets is not None:
-            emitter.know_names(self._offsets)
-            return emitter
-        at = 0
-        for layer in self.btf.chain:
-            emitter.know_strings(layer.strings, at)
-            at += layer.header.string_len
+        emitter.know_names(self._offsets)
         return emitter

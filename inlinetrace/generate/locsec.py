@@ -154,6 +154,7 @@ class InlineSections:
         self._sections = list(sections)
         self._image_base = image_base
         self._address_size = address_size
+        self._described: Dialect | None = None
         self._assembly = Assembly(parts, [(section.start, section.end) for section in sections])
 
     @property
@@ -165,6 +166,14 @@ class InlineSections:
     def canonical(self) -> array[int]:
         """Keys of the entries where the chains of these end: of other ones after link-time optimisation."""
         return self._assembly.canonical
+
+    def describe(self, dialect: Dialect) -> None:
+        """Do what ``encode`` does first and needs no types for: find the LOC_PARAMs and LOC_PROTOs of the sites.
+
+        Nothing may change the collected parts from then on.
+        """
+        self._assembly.describe(rfc=dialect is Dialect.RFC, address_size=self._address_size)
+        self._described = dialect
 
     def encode(
         self,
@@ -180,6 +189,8 @@ class InlineSections:
         Raises UsageError for offsets from an image that has no start, FormatError for more than the format can number.
         """
         assembly = self._assembly
+        if self._described is not settings.dialect:
+            self.describe(settings.dialect)
         strings = bytearray(types.strings)
         names: list[int] = []
         known: dict[str, int] = {}
@@ -195,7 +206,6 @@ class InlineSections:
             names=names,
             bases=self._bases(settings),
             by_offset=settings.by_offset,
-            address_size=self._address_size,
             little_endian=byte_order == "little",
             rfc=functions if settings.dialect is Dialect.RFC else None,
         )
@@ -206,7 +216,7 @@ class InlineSections:
             words.byteswap()
         rfc = settings.dialect is Dialect.RFC
         data = object_bytes(
-            b"".join((types.types, words.tobytes())),
+            types.types + memoryview(words).cast("B"),
             strings,
             byte_order=byte_order,
             classic=rfc,

@@ -127,17 +127,18 @@ def generate(
     tell("sites")
     start = image_base(image)
     parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
+    found = InlineSections(
+        parts, code_sections(image.program), image_base=start, address_size=image.program.address_size
+    )
 
     def settle() -> None:
         answer(parts, image, settings.doubtful)
         image.forget_code()
+        found.describe(settings.locsec.dialect)
 
     settled = Ahead(settle, jobs)
     if settings.wanted is not Wanted.INLINE:
         image.debug.forget_pages()
-    found = InlineSections(
-        parts, code_sections(image.program), image_base=start, address_size=image.program.address_size
-    )
     tell("types")
     main: bytes | None = None
     if settings.wanted is Wanted.INLINE and given is not None:
