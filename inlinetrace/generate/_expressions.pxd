@@ -35,7 +35,7 @@ cdef struct Place:
     const uint8_t* frame_base
     uint64_t frame_base_length
     int compiler
-    bint may_be_entry        # the address is that of the function around it, or may be
+    bint at_entry            # the address is that of the function around it
     bint single              # DW_AT_location is the expression, no list
 
 # What a whole file is.

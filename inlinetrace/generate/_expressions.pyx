@@ -41,6 +41,8 @@ cdef enum:
     MAX_DEPTH = 16
     MAX_OPERATIONS = 64
     MAX_READABLE = 1024
+    MAX_PIECES = 64
+    MAX_PIECE_OFFSET = 1 << 23   # bits
     MAX_FORM_SIZE = 16
     MAX_CONSTANT_SIZE = 8
     MAX_VALUE_SIZE = 1 << 20
@@ -263,11 +265,11 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
             return 1
         piece = c.pos != length
         if piece:
-            if read_u8(&c) != 0x93:
-                return 1
-            found = _read_piece(target, &c, size)
-            if found != WHOLE_PIECE:
-                return 1 if found == STRANGE_PIECE else _refused(out, PARTLY)
+            found = _read_piece(target, &c, size) if read_u8(&c) == 0x93 else STRANGE_PIECE
+            if found == STRANGE_PIECE:
+                return _refused_if_incomplete(target, frames, unit, data, length, size, place, out)
+            if found == SMALL_PIECE:
+                return _refused(out, PARTLY)
         if target.vector[number]:
             return _refused(out, PARTLY if piece else VECTOR)
         if size > unit.address_size:
@@ -300,10 +302,10 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
     while c.pos < c.end:
         opcode = read_u8(&c)
         operations += 1
-        if opcode == 0x93:                     # piece; one alone says how much there is
-            found = _read_piece(target, &c, size)
+        if opcode == 0x93 or opcode == 0x9d:   # a piece alone says how much there is
+            found = _read_piece(target, &c, size) if opcode == 0x93 else STRANGE_PIECE
             if found == STRANGE_PIECE or not depth:
-                return 1
+                return _refused_if_incomplete(target, frames, unit, data, length, size, place, out)
             if found == SMALL_PIECE:
                 return _refused(out, PARTLY)
             piece = True
@@ -320,11 +322,14 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
         if opcode == 0x96:                     # nop
             continue
         if opcode == 0xa3 or opcode == 0xf3:   # entry_value of a register, away from the entry
-            if place.may_be_entry:
+            if place.at_entry:
                 return 1
             c.pos -= 1
             out.framed = True
             return _refused_if_readable(&c, unit, ENTRY_VALUE, out)
+        if opcode == 0xfa:                     # GNU_parameter_ref
+            skip(&c, 4)
+            return _refused_if_readable(&c, unit, UNSUPPORTED, out)
         top = &stack[depth - 1] if depth else NULL
         left = &stack[depth - 2] if depth > 1 else NULL
         if (0x30 <= opcode < 0x50 or 0x70 <= opcode < 0x90 or 0x08 <= opcode <= 0x12 or opcode == 0x03
@@ -427,15 +432,21 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
             stack[depth - 2] = stack[depth - 3]
             stack[depth - 3] = swapped
         elif opcode == 0x19 or opcode == 0x1f or opcode == 0x20:       # abs, neg, not
-            if top.kind == K_CONSTANT:
-                return 1
-            top.kind = K_COMPUTED
+            if top.kind != K_CONSTANT:
+                top.kind = K_COMPUTED
+            elif opcode == 0x20:
+                top.a ^= mask
+            elif opcode == 0x1f or _wrapped(top.a, mask) < 0:
+                top.a = (0 - top.a) & mask
         elif (opcode == 0x1a or opcode == 0x1b or opcode == 0x1c or opcode == 0x1d or opcode == 0x1e or opcode == 0x21
                 or opcode == 0x22 or 0x24 <= opcode <= 0x27 or 0x29 <= opcode <= 0x2e):
-            # two operands; both constant would be computed
-            if left == NULL or (left.kind == K_CONSTANT and top.kind == K_CONSTANT):
+            # two operands
+            if left == NULL:
                 return 1
-            if opcode == 0x22 and left.kind == K_CONSTANT:
+            if left.kind == K_CONSTANT and top.kind == K_CONSTANT:
+                if not _fold(opcode, &left.a, top.a, mask, 8 * unit.address_size):
+                    return 1
+            elif opcode == 0x22 and left.kind == K_CONSTANT:
                 number = left.a
                 left[0] = top[0]
                 _plus(left, number, mask)
@@ -487,6 +498,45 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
     return _refused(out, NO_FORM)
 
 
+cdef bint _fold(uint8_t opcode, uint64_t* left, uint64_t right, uint64_t mask, unsigned bits) noexcept nogil:
+    """Make ``left`` what the operation gives for two numbers, see sites.nodes.binary; False if that is not simple."""
+    cdef int64_t a = _wrapped(left[0], mask), b = _wrapped(right, mask)
+    if opcode == 0x1a:                         # and
+        left[0] &= right
+    elif opcode == 0x1c:                       # minus
+        left[0] -= right
+    elif opcode == 0x1e:                       # mul
+        left[0] *= right
+    elif opcode == 0x21:                       # or
+        left[0] |= right
+    elif opcode == 0x22:                       # plus
+        left[0] += right
+    elif opcode == 0x27:                       # xor
+        left[0] ^= right
+    elif opcode == 0x24:                       # shl
+        left[0] = left[0] << right if right < bits else 0
+    elif opcode == 0x25:                       # shr
+        left[0] = left[0] >> right if right < bits else 0
+    elif opcode == 0x26:                       # shra
+        left[0] = <uint64_t>(a >> min(right, <uint64_t>bits - 1))
+    elif opcode == 0x29:                       # eq
+        left[0] = a == b
+    elif opcode == 0x2a:                       # ge
+        left[0] = a >= b
+    elif opcode == 0x2b:                       # gt
+        left[0] = a > b
+    elif opcode == 0x2c:                       # le
+        left[0] = a <= b
+    elif opcode == 0x2d:                       # lt
+        left[0] = a < b
+    elif opcode == 0x2e:                       # ne
+        left[0] = a != b
+    else:
+        return False
+    left[0] &= mask
+    return True
+
+
 cdef int _read_piece(const Target* target, Cursor* c, uint64_t size) noexcept nogil:
     """What the operand of a DW_OP_piece at the end of an expression says of a parameter of ``size`` bytes."""
     cdef uint64_t number = read_uleb(c)
@@ -498,12 +548,15 @@ cdef int _read_piece(const Target* target, Cursor* c, uint64_t size) noexcept no
 
 
 cdef bint _is_readable(Cursor* c, UnitHeader* unit) noexcept nogil:
-    """Whether what follows is a sequence of well-known operations without branches and pieces."""
+    """Whether what follows, up to a piece, is a sequence of well-known operations without branches."""
     cdef uint8_t opcode
     if c.end - c.pos > MAX_READABLE:
         return False
     while c.pos < c.end:
-        opcode = read_u8(c)
+        opcode = c.data[c.pos]
+        if opcode == 0x93 or opcode == 0x9d:
+            break
+        c.pos += 1
         if opcode == 0xa3 or opcode == 0xf3:
             if read_u8(c) != 1 or not 0x50 <= read_u8(c) < 0x70:
                 return False
@@ -531,8 +584,51 @@ cdef bint _is_readable(Cursor* c, UnitHeader* unit) noexcept nogil:
 
 
 cdef int _refused_if_readable(Cursor* c, UnitHeader* unit, uint8_t status, Outcome* out) noexcept nogil:
-    """What follows must be readable for the expression to be one."""
-    return _refused(out, status) if _is_readable(c, unit) else 1
+    """What follows must be readable, without pieces, for the expression to be one."""
+    return _refused(out, status) if _is_readable(c, unit) and c.pos == c.end else 1
+
+
+cdef int _refused_if_incomplete(const Target* target, Frames frames, UnitHeader* unit, const uint8_t* data,
+                                uint64_t length, uint64_t size, const Place* place, Outcome* out) noexcept nogil:
+    """Pieces that leave out a part of a parameter say nothing of it, whatever the others are."""
+    cdef Cursor c = make_cursor(data, 0, length, target.swap)
+    cdef Number base
+    cdef uint64_t start, bits, offset, position = 0
+    cdef uint8_t opcode
+    cdef int pieces
+    cdef bint missing = False
+    if not size or not target.little_endian:
+        return 1
+    for pieces in range(MAX_PIECES):
+        start = c.pos
+        if c.pos < c.end and (0x50 <= data[c.pos] < 0x70):
+            c.pos += 1
+        elif not _is_readable(&c, unit):
+            return 1
+        if c.pos == start and position < 8 * size:
+            missing = True
+        opcode = read_u8(&c)
+        bits = read_uleb(&c)
+        offset = 0
+        if opcode == 0x93:                     # piece
+            bits = 8 * min(bits, size)
+        elif opcode == 0x9d:                   # bit_piece
+            offset = read_uleb(&c)
+        else:
+            return 1
+        if c.error or offset > MAX_PIECE_OFFSET:
+            return 1
+        position += min(bits, 8 * size - position)
+        if c.pos == c.end:
+            break
+    if c.pos != c.end or not (missing or position < 8 * size):
+        return 1
+    # the ordinary reader says so where it cannot be read
+    memset(&base, 0, sizeof(base))
+    out.framed = True
+    if _frame_base(target, frames, place, False, &base) < 0 or _frame_base(target, frames, place, True, &base) < 0:
+        return 1
+    return _refused(out, PARTLY)
 
 
 cdef int _frame_base(const Target* target, Frames frames, const Place* place, bint cfa, Number* number) noexcept nogil:

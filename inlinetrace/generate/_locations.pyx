@@ -8,7 +8,7 @@ step; equal expressions are resolved once, the simple ones in _expressions.pyx, 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memset
+from libc.string cimport memchr, memcmp, memset
 
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
@@ -550,10 +550,9 @@ cdef class Collector:
             f = &chunk.functions[-1 - root]
             place.frame_base = self.info.data + f.frame_base
             place.frame_base_length = f.frame_base_length
-            if f.flags & HAS_ENTRY:
-                place.may_be_entry = f.entry == address
-            else:
-                place.may_be_entry = f.flags & HAS_RANGES or not f.flags & HAS_LOW or f.low == address
+            # an entry value is nothing else than the register there
+            place.at_entry = (memchr(data, 0xa3, length) != NULL or memchr(data, 0xf3, length) != NULL) \
+                and self.is_entry(f, address)
         if resolve_simple(&self.settings.target, self.settings.frames, &self.info.headers[s.unit], data, length,
                           type_.size, type_.is_signed, &place, &outcome) == 0:
             depends = outcome.framed
@@ -606,13 +605,17 @@ cdef class Collector:
         self.memo_count += 1
         return 0
 
+    cdef bint is_entry(self, const FunctionRecord* f, uint64_t address) except? -1 nogil:
+        """Whether ``address`` is that of a function's entry."""
+        cdef uint64_t entry = 0
+        return self.lists.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &entry) and entry == address
+
     cdef bint ask(self, Chunk chunk, SiteRecord* s, int32_t root, const uint8_t* data, uint64_t length,
                   uint64_t address, const TypeInfo* type_, bint single, Outcome* outcome) except? -1:
         """Resolve an expression as a listing does; return whether it is that wherever the expression stands."""
         settings = self.settings
         cdef uint32_t i
         cdef FunctionRecord* f
-        cdef uint64_t entry = 0
         cdef bint at_entry = False
         expression = PyBytes_FromStringAndSize(<const char*>data, <Py_ssize_t>length)
         memset(outcome, 0, sizeof(Outcome))
@@ -621,7 +624,7 @@ cdef class Collector:
             if root != <int32_t>NO_PARENT:
                 f = &chunk.functions[-1 - root]
                 frame_base = bytes(self.info.info[f.frame_base:f.frame_base + f.frame_base_length])
-                at_entry = self.lists.first_address(f.unit, f.entry, f.low, f.ranges, f.flags, &entry) and entry == address
+                at_entry = self.is_entry(f, address)
             spot = Spot(self.unit, self.compiler, address, frame_base, True, at_entry)
             key = b"%d/%d/%d/" % (type_.size, self.flavour, single) + expression
             known = settings.resolved.get(key)

@@ -286,12 +286,14 @@ def test_the_lowest_address_is_taken_as_pahole_does(tmp_path: Path) -> None:
     assert counts(parts)[1] == {"no-entry": 2}
 
 
+EXPRESSIONS = 400
+
 # Every operation that the compiled path knows, and some that it leaves to the ordinary one.
 OPERATIONS = (
     *[op(name) for name in (
         "reg5", "reg17", "lit0", "lit5", "lit31", "dup", "drop", "over", "swap", "rot", "deref", "abs", "and", "div",
-        "minus", "mod", "mul", "neg", "not", "or", "plus", "shl", "shr", "shra", "xor", "eq", "ge", "nop",
-        "call_frame_cfa", "stack_value",
+        "minus", "mod", "mul", "neg", "not", "or", "plus", "shl", "shr", "shra", "xor", "eq", "ge", "gt", "le", "lt",
+        "ne", "nop", "call_frame_cfa", "stack_value",
     )],
     *[op(name, sleb(number)) for name in ("breg3", "breg7", "breg17", "fbreg") for number in (0, 8, -16, 1 << 33)],
     op("addr", (0x1234).to_bytes(8, "little")), op("const1u", b"\xff"), op("const1s", b"\xff"),
@@ -301,14 +303,52 @@ OPERATIONS = (
     op("entry_value", b"\x01\x55"), op("GNU_entry_value", b"\x01\x51"), op("entry_value", b"\x02\x75\x00"),
     op("implicit_pointer", bytes(4), b"\x00"), op("piece", b"\x02"), op("piece", b"\x04"), op("piece", b"\x08"),
     op("stack_value") + op("piece", b"\x04"), op("stack_value") + op("piece", b"\x08"),
+    op("bit_piece", b"\x08\x00"), op("bit_piece", b"\x19\x05"), op("GNU_parameter_ref", bytes(4)),
 )  # fmt: skip
+ARITHMETIC = (
+    *[op(name) for name in (
+        "lit0", "lit1", "lit5", "lit31", "dup", "swap", "abs", "and", "minus", "mul", "neg", "not", "or", "plus", "shl",
+        "shr", "shra", "xor", "eq", "ge", "gt", "le", "lt", "ne", "div", "mod",
+    )],
+    op("const1u", b"\x40"), op("const1s", b"\xff"), op("const4u", b"\xff" * 4), op("const8u", b"\xff" * 7 + b"\x7f"),
+    op("const8u", bytes(7) + b"\x80"), op("consts", sleb(-3)), op("breg3", b"\x00"),
+)  # fmt: skip
+PIECES = tuple(
+    operation + piece
+    for operation in (
+        b"", op("reg5"), op("breg3", b"\x08"), op("fbreg", b"\x08"), op("lit1") + op("stack_value"),
+        op("entry_value", b"\x01\x55"), op("nop"), op("drop"), op("implicit_value", b"\x02\x01\x02"),
+    )
+    for piece in (
+        op("piece", b"\x00"), op("piece", b"\x02"), op("piece", b"\x04"), op("piece", b"\xff\xff\x7f"),
+        op("bit_piece", b"\x08\x00"), op("bit_piece", b"\x03\x01"), op("bit_piece", b"\x08\x81\x80\x80\x04"),
+    )
+)  # fmt: skip
+
+
+def any_expression(draw: random.Random) -> bytes:
+    some = draw.random()
+    if some < 0.3:
+        return b"".join(draw.choices(ARITHMETIC, k=draw.choice((3, 4, 5, 7)))) + op("stack_value")
+    if some < 0.5:
+        return b"".join(draw.choices(PIECES, k=draw.choice((2, 2, 3))))
+    return b"".join(draw.choices(OPERATIONS, k=draw.choice((1, 1, 2, 2, 3, 4, 6))))
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 8, 16])
 @pytest.mark.parametrize("little_endian", [True, False])
-def test_any_expression_is_what_the_ordinary_path_says(tmp_path: Path, size: int, little_endian: bool) -> None:
-    draw = random.Random(size + 100 * little_endian)
-    places = [b"".join(draw.choices(OPERATIONS, k=draw.choice((1, 1, 2, 2, 3, 4, 6)))) for _ in range(600)]
+@pytest.mark.parametrize("split", [False, True])
+def test_any_expression_is_what_the_ordinary_path_says(
+    tmp_path: Path, size: int, little_endian: bool, split: bool
+) -> None:
+    draw = random.Random(size + 100 * little_endian + 1000 * split)
+    places = [any_expression(draw) for _ in range(EXPRESSIONS)]
+    # a function in several parts begins where the first range does
+    where: dict[str, Any] = (
+        {"ranges": Ranges([("start_end", 0x1000, 0x1080), ("start_end", 0x1080, 0x1100)])}
+        if split
+        else {"low_pc": Address(0x1000), "high_pc": 0x100}
+    )
     sites = [
         inlined(
             die(
@@ -326,7 +366,7 @@ def test_any_expression_is_what_the_ordinary_path_says(tmp_path: Path, size: int
         "compile_unit",
         die("base_type", label="int", name="int", byte_size=size, encoding=draw.choice((5, 7))),
         add("a"),
-        die("subprogram", *sites, name="main", low_pc=Address(0x1000), high_pc=0x100, frame_base=Expression(b"\x56")),
+        die("subprogram", *sites, name="main", frame_base=Expression(b"\x56"), **where),
         name="a.c", language=0x1D, low_pc=Address(0), producer=draw.choice(("GNU C17 12.2.0", "clang version 19")),
     )  # fmt: skip
     path = tmp_path / "program"
@@ -359,6 +399,10 @@ def test_any_expression_is_what_the_ordinary_path_says(tmp_path: Path, size: int
         (op("breg5", sleb(0)) + op("plus_uconst", b"\x07") + op("stack_value"), 4),
         (op("lit1") + op("plus_uconst", b"\x07") + op("stack_value"), 4),
         (op("lit1") + op("lit2") + op("shl") + op("stack_value"), 4),
+        (RDI + op("piece", b"\x04") + op("piece", b"\x04"), 8),
+        (op("GNU_parameter_ref", bytes(4)) + op("stack_value"), 4),
+        (op("fbreg", sleb(-8)) + op("piece", b"\x04") + RDI + op("piece", b"\x02"), 8),
+        (RDI + op("bit_piece", b"\x01\x00") + op("bit_piece", b"\x1f\x00"), 4),
         (op("breg5", sleb(0)) + op("not") + op("stack_value"), 4),
         (op("lit1") + op("lit2") + op("lit3") + op("rot") + op("drop") + op("stack_value"), 4),
         (op("lit1") + op("breg5", sleb(1)) + op("over") + op("drop") + op("stack_value"), 4),
