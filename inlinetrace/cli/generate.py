@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``generate``; 0 if everything was made."""
     import gc
 
-    from inlinetrace.generate._memory import keep_memory
+    from inlinetrace._memory import keep_memory
 
     keep_memory()
     # Nothing here makes cycles; looking for them takes a tenth of the time.
@@ -133,15 +133,11 @@ def run(args: argparse.Namespace) -> int:
     if args.embed and len(tasks) != 1:
         raise UsageError("--embed goes with one FILE")
     base = _base(args, many=len(tasks) > 1)
-    if args.inline_only and base.types is not None and not any(task.module for task in tasks):
-        # beside the import of all the rest
-        base.types.prepare(args.jobs)
-    settings = settings_of(args)
     failed = skipped = code = 0
     gc.freeze()
     for task in tasks:
         try:
-            _run_one(task, args, settings, base, host)
+            _run_one(task, args, base, host)
         except UsageError:
             raise
         except InlineTraceError as error:
@@ -249,19 +245,23 @@ def _open(task: _Task, args: argparse.Namespace, host: Host) -> Image:
     return open_running_module(host, task.module or task.name, roots=roots)
 
 
-def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _Base, host: Host) -> None:
+def _run_one(task: _Task, args: argparse.Namespace, base: _Base, host: Host) -> None:
     from inlinetrace.cli.inputs import Progress
-    from inlinetrace.generate.pipeline import Wanted, generate
 
     progress = Progress() if sys.stderr.isatty() and not args.quiet else None
     try:
         image = _open(task, args, host)
-        if settings.wanted is Wanted.INLINE:
+        if args.inline_only:
             base = _own_base(image, base)
             _check_build(image, base, host)
+            if base.types is not None:
+                # beside the import of all the rest
+                base.types.prepare(args.jobs)
+        from inlinetrace.generate.pipeline import generate
+
         made = generate(
             image,
-            settings,
+            settings_of(args),
             base=base.types,
             jobs=args.jobs,
             progress=None if progress is None else lambda step: progress(f"{task.name}: {step}"),

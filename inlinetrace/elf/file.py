@@ -20,6 +20,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace._memory import forget_pages
 from inlinetrace.elf import _relocate
 from inlinetrace.elf.compressed import MAX_DECOMPRESSED, compression_of, decompress
 from inlinetrace.elf.constants import (
@@ -122,7 +123,7 @@ class ElfFile:
     def forget_pages(self) -> None:
         """Let go of the pages of the file that are in memory; they come back when they are read again."""
         if isinstance(self._data.obj, mmap.mmap):
-            self._data.obj.madvise(mmap.MADV_DONTNEED)
+            forget_pages(self._data)
 
     @property
     def file_size(self) -> int:

@@ -61,3 +61,6 @@ class Assembly:
         FUNC_PROTO id for each origin ("I" arrays) for that dialect: one list of LOCSECs with the first name, by offset.
         Comes after ``describe``. Raises FormatError for more types than there are ids.
         """
+
+def distinct(numbers: array[int]) -> int:
+    """How many different numbers but 0 there are, none of them far above the count ("I" array)."""

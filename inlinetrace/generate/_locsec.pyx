@@ -38,6 +38,8 @@ cdef struct Item:
     uint32_t proto
     uint32_t origin
 
+cdef uint32_t LOC_PARAM = Kind.LOC_PARAM, LOC_PROTO = Kind.LOC_PROTO, LOCSEC = Kind.LOCSEC
+
 cdef struct Proto:
     uint64_t first           # slot in the pool
     uint32_t count
@@ -273,7 +275,7 @@ cdef class Assembly:
             encoder.write_forms(little_endian)
             encoder.write_protos()
             for first, sites, name in lists:
-                encoder.begin(name, Kind.LOCSEC, sites, 0)
+                encoder.begin(name, LOCSEC, sites, 0)
                 words = encoder.more((4 if encoder.rfc else 3) * sites)
                 for i in range(first, first + <uint64_t>sites):
                     func = <uint32_t>(items[i].order if by_offset else items[i].order >> 32)
@@ -459,7 +461,7 @@ cdef class _Encoder:
             if self.rfc:
                 self.write_rfc(form, little_endian)
                 continue
-            self.begin(0, Kind.LOC_PARAM, form.count, form.size)
+            self.begin(0, LOC_PARAM, form.count, form.size)
             words = self.more(1 + form.count)
             words[0] = form.flags
             for j in range(form.count):
@@ -471,7 +473,7 @@ cdef class _Encoder:
         cdef uint32_t* words
         cdef uint32_t flags = 0
         if form.flags & F_CONST:
-            self.begin(0, Kind.LOC_PARAM, 0, 0 - form.size if form.flags & F_SIGNED else form.size, True)
+            self.begin(0, LOC_PARAM, 0, 0 - form.size if form.flags & F_SIGNED else form.size, True)
             words = self.more(2)
             words[0] = form.values[0]
             words[1] = form.values[1] if form.count == 2 else 0xffffffffU if form.flags & F_SIGNED else 0
@@ -480,7 +482,7 @@ cdef class _Encoder:
             flags |= RFC_DEREF
         if form.flags & F_CONTINUE:
             flags |= RFC_CONTINUE
-        self.begin(0, Kind.LOC_PARAM, 0, form.size)
+        self.begin(0, LOC_PARAM, 0, form.size)
         words = self.more(2)
         words[0] = form.values[0] | flags << 16 if little_endian else form.values[0] << 16 | flags
         words[1] = form.values[1] if form.flags & F_OFFSET else 0
@@ -493,12 +495,29 @@ cdef class _Encoder:
         for i in range(self.proto_count):
             if not self.proto_ids[i]:
                 continue
-            self.begin(0, Kind.LOC_PROTO, self.protos[i].count, 0)
+            self.begin(0, LOC_PROTO, self.protos[i].count, 0)
             words = self.more(self.protos[i].count)
             for j in range(self.protos[i].count):
                 slot = self.pool[self.protos[i].first + j]
                 words[j] = self.form_ids[slot - 1] if slot else 0
         return 0
+
+
+def distinct(const uint32_t[::1] numbers):
+    cdef uint64_t i, count = <uint64_t>numbers.shape[0], found = 0
+    cdef uint32_t largest = 0
+    cdef uint8_t* seen
+    for i in range(count):
+        largest = max(largest, numbers[i])
+    seen = <uint8_t*>calloc(<size_t>largest + 1, 1)
+    if seen == NULL:
+        raise MemoryError
+    for i in range(count):
+        if numbers[i] and not seen[numbers[i]]:
+            seen[numbers[i]] = 1
+            found += 1
+    free(seen)
+    return found
 
 
 cdef inline uint64_t _hash(const uint32_t* slots, uint32_t count) noexcept nogil:

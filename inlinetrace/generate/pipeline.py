@@ -22,6 +22,7 @@ from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, UsageError
+from inlinetrace.generate._locsec import distinct
 from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.locations import LocationSettings, SiteAddress, answer, collect, counts
@@ -132,13 +133,13 @@ def generate(
     )
 
     def settle() -> None:
+        if settings.wanted is not Wanted.INLINE:
+            image.debug.forget_pages()
         answer(parts, image, settings.doubtful)
         image.forget_code()
         found.describe(settings.locsec.dialect)
 
     settled = Ahead(settle, jobs)
-    if settings.wanted is not Wanted.INLINE:
-        image.debug.forget_pages()
     tell("types")
     main: bytes | None = None
     if settings.wanted is Wanted.INLINE and given is not None:
@@ -155,16 +156,19 @@ def generate(
     tell("location info")
     functions = _names_and_prototypes(own, beneath) if settings.locsec.dialect is Dialect.RFC else None
     settled.result()
+    # at the end of the process that takes as long, and alone
+    forgotten = Ahead(image.debug.forget_pages, jobs)
     inline, written = found.encode(own, settings.locsec, byte_order=beneath.byte_order, functions=functions)
     reasons, doubts = counts(parts)
     parameters = sum(part.parameters for part in parts)
+    forgotten.result()
     missing = reasons.total() + (0 if settings.doubtful else doubts.total())
     return Generated(
         main,
         inline,
         Report(
             written,
-            len(set(own.func_ids) - {0}),
+            distinct(own.func_ids),
             parameters,
             parameters - missing,
             reasons,

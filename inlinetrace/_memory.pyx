@@ -1,5 +1,11 @@
 # cython: language_level=3
-"""How the C library treats memory that was given back."""
+"""Memory that is not needed any more: what the C library does with it, and pages of files."""
+from libc.stdint cimport uint8_t
+
+cdef extern from "<sys/mman.h>" nogil:
+    enum:
+        MADV_DONTNEED
+    int madvise(void* address, size_t length, int advice)
 
 cdef extern from *:
     """
@@ -23,3 +29,10 @@ def keep_memory():
     """
     with nogil:
         inlinetrace_keep(1 << 30)
+
+
+def forget_pages(const uint8_t[::1] mapping):
+    if mapping.shape[0]:
+        with nogil:
+            # what it says of failure matters to nobody: the pages stay
+            madvise(<void*>&mapping[0], mapping.shape[0], MADV_DONTNEED)
