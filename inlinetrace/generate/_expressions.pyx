@@ -6,7 +6,7 @@ for those whose operations only move and add up registers, the frame base, const
 more is known to have no form and needs no nodes. What is not certain here is left to them: resolve_simple says so.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 
 from inlinetrace.dwarf._cursor cimport (
     Cursor, ERR_NONE, make_cursor, read_sleb, read_u8, read_uint, read_uleb, skip,
@@ -431,6 +431,14 @@ cdef int resolve_simple(const Target* target, Frames frames, UnitHeader* unit, c
             stack[depth - 1] = stack[depth - 2]
             stack[depth - 2] = stack[depth - 3]
             stack[depth - 3] = swapped
+        elif opcode == 0x28:                   # bra over a swap: a minimum or a maximum
+            if (read_uint(&c, 2) != 1 or c.pos >= c.end or read_u8(&c) != 0x16 or depth < 3
+                    or top.kind == K_CONSTANT or top.kind == K_ADDRESS):
+                return 1
+            depth -= 1
+            if memcmp(&stack[depth - 1], &stack[depth - 2], sizeof(Number)) != 0:
+                stack[depth - 1].kind = K_COMPUTED
+                stack[depth - 2].kind = K_COMPUTED
         elif opcode == 0x19 or opcode == 0x1f or opcode == 0x20:       # abs, neg, not
             if top.kind != K_CONSTANT:
                 top.kind = K_COMPUTED

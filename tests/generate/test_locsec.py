@@ -312,6 +312,7 @@ ARITHMETIC = (
     )],
     op("const1u", b"\x40"), op("const1s", b"\xff"), op("const4u", b"\xff" * 4), op("const8u", b"\xff" * 7 + b"\x7f"),
     op("const8u", bytes(7) + b"\x80"), op("consts", sleb(-3)), op("breg3", b"\x00"),
+    op("breg5", b"\x08"),
 )  # fmt: skip
 PIECES = tuple(
     operation + piece
@@ -326,10 +327,16 @@ PIECES = tuple(
 )  # fmt: skip
 
 
-def any_expression(draw: random.Random) -> bytes:
+def minimum(little_endian: bool) -> bytes:
+    branch = op("bra", (1).to_bytes(2, "little" if little_endian else "big"))
+    return op("over") + op("over") + op("lt") + branch + op("swap") + op("drop")
+
+
+def any_expression(draw: random.Random, little_endian: bool) -> bytes:
     some = draw.random()
     if some < 0.3:
-        return b"".join(draw.choices(ARITHMETIC, k=draw.choice((3, 4, 5, 7)))) + op("stack_value")
+        parts = (*ARITHMETIC, *[minimum(little_endian)] * 3)
+        return b"".join(draw.choices(parts, k=draw.choice((3, 4, 5, 7)))) + op("stack_value")
     if some < 0.5:
         return b"".join(draw.choices(PIECES, k=draw.choice((2, 2, 3))))
     return b"".join(draw.choices(OPERATIONS, k=draw.choice((1, 1, 2, 2, 3, 4, 6))))
@@ -342,7 +349,7 @@ def test_any_expression_is_what_the_ordinary_path_says(
     tmp_path: Path, size: int, little_endian: bool, split: bool
 ) -> None:
     draw = random.Random(size + 100 * little_endian + 1000 * split)
-    places = [any_expression(draw) for _ in range(EXPRESSIONS)]
+    places = [any_expression(draw, little_endian) for _ in range(EXPRESSIONS)]
     # a function in several parts begins where the first range does
     where: dict[str, Any] = (
         {"ranges": Ranges([("start_end", 0x1000, 0x1080), ("start_end", 0x1080, 0x1100)])}
@@ -413,6 +420,11 @@ def test_any_expression_is_what_the_ordinary_path_says(
         (op("reg17"), 4), (op("breg17", sleb(0)) + op("stack_value"), 4), (op("nop") + RDI, 4),
         (op("breg5", sleb(0)) + op("stack_value") + op("nop"), 4), (op("drop"), 4), (b"", 4), (op("stack_value"), 4),
         (RDI + op("piece", b"\x04"), 4), (RDI + op("piece", b"\x02"), 4), (op("breg6", sleb(-(1 << 40))), 4),
+        (op("breg3", b"\0") + op("lit5") + minimum(True) + op("stack_value"), 4),
+        (op("breg3", b"\0") + op("breg3", b"\0") + minimum(True) + op("stack_value"), 4),
+        (op("breg3", b"\0") + op("lit5") + op("lit1") + op("bra", b"\x01\0") + op("swap") + op("stack_value"), 4),
+        (op("breg3", b"\0") + op("lit5") + op("breg5", b"\0") + op("bra", b"\x01\0") + op("drop"), 4),
+        (op("breg3", b"\0") + op("lit5") + op("breg5", b"\0") + op("bra", b"\x02\0") + op("swap"), 4),
         (op("breg5", sleb(1 << 33)) + op("stack_value"), 4), (op("lit0") + op("bra", b"\0\0") + op("lit1"), 4),
     ],
 )  # fmt: skip
