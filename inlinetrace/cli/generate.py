@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
     keep_memory()
     # Nothing here makes cycles; looking for them takes a tenth of the time.
     gc.disable()
+    settings = settings_of(args)
     if not args.files and not args.module:
         raise UsageError("name files, or modules with -m")
     from inlinetrace.target.host import Host
@@ -137,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     gc.freeze()
     for task in tasks:
         try:
-            _run_one(task, args, base, host)
+            _run_one(task, args, settings, base, host)
         except UsageError:
             raise
         except InlineTraceError as error:
@@ -245,23 +246,19 @@ def _open(task: _Task, args: argparse.Namespace, host: Host) -> Image:
     return open_running_module(host, task.module or task.name, roots=roots)
 
 
-def _run_one(task: _Task, args: argparse.Namespace, base: _Base, host: Host) -> None:
+def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _Base, host: Host) -> None:
     from inlinetrace.cli.inputs import Progress
+    from inlinetrace.generate.pipeline import Wanted, generate
 
     progress = Progress() if sys.stderr.isatty() and not args.quiet else None
     try:
         image = _open(task, args, host)
-        if args.inline_only:
+        if settings.wanted is Wanted.INLINE:
             base = _own_base(image, base)
             _check_build(image, base, host)
-            if base.types is not None:
-                # beside the import of all the rest
-                base.types.prepare(args.jobs)
-        from inlinetrace.generate.pipeline import generate
-
         made = generate(
             image,
-            settings_of(args),
+            settings,
             base=base.types,
             jobs=args.jobs,
             progress=None if progress is None else lambda step: progress(f"{task.name}: {step}"),

@@ -106,7 +106,7 @@ cdef class Graph:
     cdef uint32_t stored_text(self, const uint8_t* text, uint32_t length) noexcept nogil
     cdef int translate(self, Collector c, uint32_t* m) noexcept nogil
     cdef uint32_t* nodes_of(self, Collector c) except NULL
-    cdef int _merge(self) except -1
+    cdef int _merge(self, list collectors) except -1
     cdef void _forget_maps(self) noexcept
     cdef int make_order(self) noexcept nogil
     cdef uint32_t node_of(self, uint32_t cell) noexcept nogil

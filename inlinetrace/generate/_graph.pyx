@@ -400,7 +400,7 @@ cdef class Graph:
         cdef uint32_t words[4]
         cdef uint32_t name
         cdef UnitPlace* place
-        self.collectors = list(collectors)
+        self._merge(collectors)
         self.held = <Held*>calloc(len(collectors) + 1, sizeof(Held))
         if self.held == NULL:
             raise MemoryError
@@ -435,18 +435,21 @@ cdef class Graph:
         self.index_node = store_lookup(&self.store, words, 4)
         if name == NONE or self.index_node == 0:
             raise MemoryError
-        self._merge()
         with nogil:
             error = self.make_order()
         self._check(error)
         self.nodes_at_freeze = self.store.count
 
-    cdef int _merge(self) except -1:
+    cdef int _merge(self, list collectors) except -1:
         """Make the nodes of all collectors nodes here: ``maps``. Those of the first ones may be there already."""
         cdef Collector c
         cdef int error
         cdef uint64_t known = self.enum_changes
-        cdef uint32_t** moved = <uint32_t**>realloc(self.maps, (len(self.collectors) + 1) * sizeof(void*))
+        cdef uint32_t** moved
+        if self.collectors != collectors[:len(self.collectors)]:
+            self._forget_maps()
+        self.collectors = list(collectors)
+        moved = <uint32_t**>realloc(self.maps, (len(collectors) + 1) * sizeof(void*))
         if moved == NULL:
             raise MemoryError
         self.maps = moved
@@ -479,8 +482,8 @@ cdef class Graph:
     def units_to_read(self, list collectors):
         """Units, as (Info, unit), with a struct or union of which the base has not exactly one definition.
 
-        For units of which only functions were read: what a name means has to be clear from the base. The
-        collectors given to ``prepare`` begin with these.
+        For units of which only functions were read: what a name means has to be clear from the base. If the
+        collectors given to ``prepare`` begin with these, their nodes are not made again.
         """
         cdef Collector c
         cdef uint32_t* m
@@ -488,8 +491,7 @@ cdef class Graph:
         cdef uint32_t id_, node, head, name, number
         cdef uint64_t i, k, tag, limit = 0
         found = set()
-        self.collectors = list(collectors)
-        self._merge()
+        self._merge(collectors)
         limit = 2 * <uint64_t>self.names.count + 2
         single = <uint32_t*>calloc(limit, 4)
         if single == NULL:

@@ -13,7 +13,7 @@ import sys
 from array import array
 from typing import TYPE_CHECKING
 
-from inlinetrace._threads import Ahead, processors
+from inlinetrace._threads import Ahead
 from inlinetrace.generate._base import copy_base, load_base, name_strings
 from inlinetrace.generate._emit import Emitter
 from inlinetrace.generate._graph import Graph
@@ -37,10 +37,10 @@ class Base:
         """``base`` itself, or what it takes to split one program from it."""
         return base if isinstance(base, Base) else Base(base)
 
-    def prepare(self, jobs: int | None = None) -> None:
-        """Begin to make what ``graph`` gives next, in another thread if there is more than one of ``jobs``."""
+    def prepare(self, jobs: int) -> None:
+        """Begin to make what ``graph`` gives next, in another thread if that is one of ``jobs``."""
         if self._coming is None and self._pattern is None:
-            self._coming = Ahead(self._load, jobs or processors())
+            self._coming = Ahead(self._load, jobs)
 
     def graph(self) -> Graph:
         """A graph that has all the types. Raises FormatError with the id of a type that cannot be read."""

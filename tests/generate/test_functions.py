@@ -344,3 +344,31 @@ def test_units_with_names_that_the_base_does_not_settle_are_read_whole() -> None
     made, ids = onto(base, [program], "f")
     assert [made.name(id_) for id_ in range(made.start_id, made.end_id)] == ["", "unknown", "f"]
     assert made.name(ids[0]) == "f"
+
+
+def test_a_unit_read_whole_may_say_what_an_enum_is_that_functions_only_declare() -> None:
+    base = btf(unit(INT))
+    declared = die("enumeration_type", name="e", declaration=True, label="declared")
+    one = unit(declared, function("f", parameter("a", "declared"), at=None, inline=1))
+    defined = die("enumeration_type", die("enumerator", name="A", const_value=1), name="e", byte_size=4, label="e")
+    member = die("member", name="x", type="e", data_member_location=0)
+    other = die("structure_type", member, name="unknown", byte_size=4, label="unknown")
+    two = unit(other, defined, function("g", parameter("a", "unknown"), at=None, inline=1))
+    made, ids = onto(base, [one, two], "f", "g")
+    assert [prototype(made, id_) for id_ in ids] == ["void(e a)", "void(unknown a)"]
+    assert [made.type(id_).vlen for id_ in made.of_kind(Kind.ENUM)] == [1]
+
+
+def test_units_that_lead_to_each_other_onto_a_base() -> None:
+    base = btf(unit(INT))
+    many = [die("structure_type", name=f"s{number}", byte_size=number) for number in range(1, 9)]
+    far = unit(*many, die("structure_type", name="far", byte_size=4, label="far"))
+    member = die("member", name="x", type=Form("ref_addr", "far"), data_member_location=0)
+    other = die("structure_type", name="unknown", byte_size=4, label="unknown")
+    # which the function does not need
+    aside = die("structure_type", member, name="aside", byte_size=4)
+    near = unit(other, aside, function("f", parameter("a", "unknown"), at=None, inline=1))
+    more = unit(INT, function("g", parameter("b"), at=None, inline=1))
+    made, ids = onto(base, [far, near, more], "f", "g")
+    assert [prototype(made, id_) for id_ in ids] == ["void(unknown a)", "void(int b)"]
+    assert [made.name(id_) for id_ in made.of_kind(Kind.STRUCT)] == ["unknown"]
