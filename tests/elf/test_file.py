@@ -192,6 +192,29 @@ def test_addresses_and_file_offsets() -> None:
     assert elf.section_at(0xFFF) is None
 
 
+def resident(path: Path) -> int:
+    """Kilobytes of a mapped file that this process has in memory."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    return sum(
+        int(next(line for line in lines if line.startswith("Rss:")).split()[1])
+        for at in lines
+        if at.endswith(str(path))
+    )
+
+
+def test_pages_that_were_let_go_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(elf_file([Sec(".data", bytes(range(256)) * 4096)]))
+    elf = ElfFile.open(path)
+    contents = bytes(elf.data(".data"))
+    assert resident(path) >= 1024
+    elf.forget_pages()
+    assert resident(path) == 0
+    assert bytes(elf.data(".data")) == contents
+    # what is not mapped stays
+    ElfFile.from_bytes(path.read_bytes()).forget_pages()
+
+
 def test_what_is_no_elf_file(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no such file"):
         ElfFile.open(tmp_path / "nothing")
