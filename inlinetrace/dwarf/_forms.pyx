@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Abbreviation tables (DWARF 5 section 7.5.3), compiled for one unit at a time."""
-from libc.stdint cimport int8_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
-from inlinetrace.dwarf._cursor cimport Cursor, inlinetrace_likely, make_cursor, read_sleb, read_u8, read_uleb
+from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_sleb, read_u8, read_uleb
 
 cdef enum:
     FORMS = 0x30                 # forms up to here are all those that DWARF 5 defines
@@ -35,9 +35,9 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
     cdef Spec* spec
     cdef int width, fixed
     cdef int8_t widths[FORMS]
-    cdef bint same_unit = (table.address_size == unit.address_size and table.offset_size == unit.offset_size
-                           and table.version == unit.version)
-    if table.valid and table.offset == offset and same_unit:
+    cdef int64_t implicit
+    if (table.valid and table.offset == offset and table.address_size == unit.address_size
+            and table.offset_size == unit.offset_size and table.version == unit.version):
         return 0
     table.valid = False
     table.count = 0
@@ -62,29 +62,23 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
         entry.sibling = 0
         fixed = 0
         while not c.error:
-            if inlinetrace_likely(c.end - c.pos >= 2 and (data[c.pos] | data[c.pos + 1]) < 0x80):
-                attribute = data[c.pos]
-                form = data[c.pos + 1]
-                c.pos += 2
-            else:
-                attribute = read_uleb(&c)
-                form = read_uleb(&c)
+            attribute = read_uleb(&c)
+            form = read_uleb(&c)
             if attribute == 0 and form == 0:
                 break
             width = widths[form] if form < FORMS else fixed_size(<unsigned>form if form <= 0xffff else 0, unit)
             if width == -2:
                 error_at[0] = c.pos
                 return ERR_FORM
+            implicit = read_sleb(&c) if form == 0x21 else 0
             if not wanted:
-                if form == 0x21:
-                    read_sleb(&c)
                 continue
             if spec_count == table.spec_capacity and _grow(<void**>&table.specs, &table.spec_capacity, sizeof(Spec)):
                 return -1
             spec = &table.specs[spec_count]
             spec.attribute = <uint16_t>attribute if attribute <= 0xffff else 0
             spec.form = <uint16_t>form
-            spec.implicit = read_sleb(&c) if form == 0x21 else 0
+            spec.implicit = implicit
             spec.size = width
             if width < 0:
                 fixed = -1

@@ -13,6 +13,7 @@ from inlinetrace.dwarf._cursor cimport (
     read_uleb, skip, skip_string,
 )
 from inlinetrace.dwarf._intervals cimport Interval, find_segment, make_segments
+from inlinetrace.elf._search cimport count_items
 from inlinetrace.errors import FormatError
 
 cdef enum:
@@ -406,14 +407,8 @@ cdef bint _host_little() noexcept:
 
 
 cdef uint64_t _find_cie(Cie* cies, uint64_t count, uint64_t offset) noexcept nogil:
-    cdef uint64_t low = 0, high = count, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if cies[middle].offset < offset:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < count and cies[low].offset == offset else count
+    cdef uint64_t begun = count_items(&cies[0].offset, sizeof(Cie), count, offset)
+    return begun - 1 if begun and cies[begun - 1].offset == offset else count
 
 
 cdef Interval* _sort(Fde* fdes, uint64_t count, uint64_t* n_segments) noexcept nogil:

@@ -8,6 +8,8 @@ the segments are at most twice as many as the intervals, and time is linear afte
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 
+from inlinetrace.elf._search cimport count_items
+
 cdef struct Interval:
     uint64_t low
     uint64_t high        # exclusive
@@ -53,16 +55,7 @@ cdef inline Interval* make_segments(const Interval* intervals, uint64_t count, u
 
 cdef inline const Interval* find_segment(const Interval* segments, uint64_t count, uint64_t address) noexcept nogil:
     """The segment that contains the address; NULL if there is none."""
-    cdef uint64_t low = 0, high = count, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if segments[middle].low <= address:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return NULL
-    low -= 1
-    if address < segments[low].high:
-        return &segments[low]
+    cdef uint64_t begun = count_items(&segments[0].low, sizeof(Interval), count, address)
+    if begun and address < segments[begun - 1].high:
+        return &segments[begun - 1]
     return NULL

@@ -18,6 +18,7 @@ from inlinetrace.dwarf._intervals cimport Interval, find_segment
 from inlinetrace.dwarf._line_rows cimport (
     BAD_FORM, EMPTY_FORMAT, FLAG_END_SEQUENCE, NO_MEMORY, LineRow, LineRows, RowKey, Run, compare_keys, line_error,
 )
+from inlinetrace.elf._search cimport count_items
 from inlinetrace.errors import FormatError
 
 cdef enum:
@@ -64,16 +65,7 @@ cdef class LineProgram(LineRows):
 
     cdef uint64_t _runs_up_to(self, uint64_t address) noexcept nogil:
         """Number of runs that sort before or begin at (address)."""
-        cdef uint64_t low = 0, high = self._table.n_runs, middle
-        cdef Run* run
-        while low < high:
-            middle = (low + high) >> 1
-            run = &self._table.runs[middle]
-            if run.low <= address:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return count_items(&self._table.runs[0].low, sizeof(Run), self._table.n_runs, address)
 
     cdef uint64_t _first_key(self, uint64_t address, uint32_t view) noexcept nogil:
         """Index of the first key at or after (address, view)."""
@@ -104,14 +96,7 @@ cdef class LineProgram(LineRows):
 
     cdef uint64_t _after(self, Run* run, uint64_t address) noexcept nogil:
         """Index of the run's first row after address."""
-        cdef uint64_t low = run.first, high = run.end, middle
-        while low < high:
-            middle = (low + high) >> 1
-            if self._table.rows[middle].address <= address:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return run.first + count_items(&self._table.rows[run.first].address, sizeof(LineRow), run.end - run.first, address)
 
     cdef bint has_row_at(self, uint64_t address, uint32_t view) noexcept nogil:
         cdef uint64_t i, upto, back

@@ -15,6 +15,7 @@ from inlinetrace.dwarf._forms cimport (
     read_form, skip_form,
 )
 from inlinetrace.dwarf._units cimport Info, describe
+from inlinetrace.elf._search cimport count_items
 
 from inlinetrace.errors import FormatError
 
@@ -110,16 +111,9 @@ cdef class Chunk:
 
     cdef Py_ssize_t function_at(self, uint64_t die) noexcept nogil:
         """Index of the function whose entry is at ``die``, -1 if there is none."""
-        cdef Py_ssize_t low = 0, high = <Py_ssize_t>self.function_count, middle
-        while low < high:
-            middle = (low + high) >> 1
-            if self.functions[middle].die < die:
-                low = middle + 1
-            else:
-                high = middle
-        if low < <Py_ssize_t>self.function_count and self.functions[low].die == die:
-            return low
-        return -1
+        cdef Py_ssize_t index = <Py_ssize_t>count_items(
+            &self.functions[0].die, sizeof(FunctionRecord), self.function_count, die) - 1
+        return index if index >= 0 and self.functions[index].die == die else -1
 
 
 cdef inline bint _leads_nowhere(Info info, UnitHeader* unit, uint32_t form, uint64_t offset) noexcept nogil:

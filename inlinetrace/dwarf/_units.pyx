@@ -12,6 +12,7 @@ from inlinetrace.dwarf._forms cimport (
     V_ADDRESS_INDEX, V_NONE, V_STRING, V_STRING_INDEX, Abbreviation, Abbreviations, Spec, UnitHeader, Value,
     find_abbreviation, free_abbreviations, load_abbreviations, packed, read_form,
 )
+from inlinetrace.elf._search cimport count_items
 
 from inlinetrace.errors import FormatError, UnsupportedError
 
@@ -294,16 +295,10 @@ cdef class Info:
 
     cdef Py_ssize_t unit_index(self, uint64_t offset) noexcept nogil:
         """Index of the unit whose entries include ``offset``, -1 if there is none."""
-        cdef Py_ssize_t low = 0, high = self.count, middle
-        while low < high:
-            middle = (low + high) >> 1
-            if self.headers[middle].offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0 or offset >= self.headers[low - 1].end or offset < self.headers[low - 1].first_die:
+        cdef Py_ssize_t index = <Py_ssize_t>count_items(&self.headers[0].offset, sizeof(UnitHeader), self.count, offset) - 1
+        if index < 0 or offset >= self.headers[index].end or offset < self.headers[index].first_die:
             return -1
-        return low - 1
+        return index
 
     def string(self, packed_reference):
         """Text of a packed string reference; None for none. Raises FormatError if it leads outside of its section."""

@@ -5,8 +5,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp
 
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_u16, read_u32, read_u64, read_u8
+from inlinetrace.elf._search cimport count_items
 from inlinetrace.generate._collect cimport (
-    F_ASSEMBLER, F_CODE, F_EXTERNAL, F_NAMELESS, F_REORDERED, F_UNEXPECTED, Collector, KeptFunction,
+    F_ASSEMBLER, F_CODE, F_EXTERNAL, F_NAMELESS, F_REORDERED, F_UNEXPECTED, Collector, KeptFunction, UnitSlice,
 )
 from inlinetrace.generate._emit cimport (
     AMBIGUOUS, ERR_MEMORY, ERR_NAME, F_INCONSISTENT, HAS_SUFFIXED, HAS_SYMBOL, NONE, Emitter, Symbol,
@@ -353,36 +354,25 @@ cdef uint32_t prototype_id(Emitter emitter, uint32_t cell) noexcept nogil:
 
 cdef KeptFunction* kept_function(Emitter emitter, uint64_t key, UnitPlace** where, uint64_t* index) noexcept nogil:
     """The function whose entry is ``key``, NULL if it was not kept. ``where`` is the place to look at first, or NULL."""
-    cdef uint64_t low = 0, high = emitter.graph.place_count, middle
+    cdef uint64_t begun, first
     cdef Held* held
+    cdef UnitSlice* slice_
     cdef UnitPlace* place = where[0]
-    cdef UnitPlace* end = emitter.graph.places + high
+    cdef UnitPlace* end = emitter.graph.places + emitter.graph.place_count
     if place == NULL or key < place.first_key or (place + 1 != end and (place + 1).first_key <= key):
-        while low < high:
-            middle = (low + high) >> 1
-            if emitter.graph.places[middle].first_key <= key:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
+        begun = count_items(&emitter.graph.places[0].first_key, sizeof(UnitPlace), emitter.graph.place_count, key)
+        if not begun:
             return NULL
-        place = &emitter.graph.places[low - 1]
+        place = &emitter.graph.places[begun - 1]
     where[0] = place
     held = &emitter.graph.held[place.collector]
-    low = held.slices[place.slice].first_function
-    high = low + held.slices[place.slice].function_count
-    while low < high:
-        middle = (low + high) >> 1
-        if held.functions[middle].key < key:
-            low = middle + 1
-        else:
-            high = middle
-    if low >= held.slices[place.slice].first_function + held.slices[place.slice].function_count:
+    slice_ = &held.slices[place.slice]
+    first = slice_.first_function
+    begun = count_items(&held.functions[first].key, sizeof(KeptFunction), slice_.function_count, key)
+    if not begun or held.functions[first + begun - 1].key != key:
         return NULL
-    if held.functions[low].key != key:
-        return NULL
-    index[0] = low
-    return &held.functions[low]
+    index[0] = first + begun - 1
+    return &held.functions[index[0]]
 
 
 cdef int write_inlined(Emitter emitter, const uint64_t* origins, uint64_t count, uint32_t* out, uint32_t* map_keys,

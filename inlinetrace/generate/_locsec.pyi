@@ -38,7 +38,7 @@ class Assembly:
     def __init__(self, parts: Sequence[Collected], sections: Sequence[tuple[int, int]]) -> None: ...
     def __len__(self) -> int: ...
     def describe(self, *, rfc: bool = False, address_size: int = 8) -> None:
-        """Find out which LOC_PARAMs and LOC_PROTOs the sites have, after the last change to the parts.
+        """Find out which LOC_PARAMs and LOC_PROTOs the sites have, once; after the last change to the parts.
 
         ``rfc``: those of that dialect, for which the parts were collected; it needs the ``address_size`` in bytes.
         """

@@ -192,6 +192,8 @@ cdef class Assembly:
         cdef const SiteItem* site
         cdef uint64_t i, n = 0
         cdef _Encoder encoder = _Encoder(rfc, address_size)
+        if self.encoder is not None and self.encoder.rfc == rfc:
+            return
         if self.items == NULL:
             self.items = <Item*>malloc((self.site_count + 1) * sizeof(Item))
             if self.items == NULL:
@@ -271,20 +273,19 @@ cdef class Assembly:
             next_id = encoder.give_ids(first_id) + len(lists)
             if next_id - 1 > MAX_TYPE_ID:
                 raise FormatError(f"{next_id - 1} types: the format has ids up to {MAX_TYPE_ID}")
-            encoder.make_room(3 * len(lists) + (4 if encoder.rfc else 3) * kept)
+            encoder.allocate(3 * len(lists) + (4 if encoder.rfc else 3) * kept)
             encoder.write_forms(little_endian)
             encoder.write_protos()
             for first, sites, name in lists:
                 encoder.begin(name, LOCSEC, sites, 0)
                 words = encoder.more((4 if encoder.rfc else 3) * sites)
                 for i in range(first, first + <uint64_t>sites):
-                    func = <uint32_t>(items[i].order if by_offset else items[i].order >> 32)
                     if encoder.rfc:
                         words[0] = rfc_names[items[i].origin]
                         words[1] = rfc_protos[items[i].origin]
                         words += 2
                     else:
-                        words[0] = func
+                        words[0] = <uint32_t>(items[i].order if by_offset else items[i].order >> 32)
                         words += 1
                     words[0] = encoder.proto_ids[items[i].proto]
                     words[1] = <uint32_t>(items[i].order >> 32 if by_offset else items[i].order)
@@ -420,7 +421,7 @@ cdef class _Encoder:
         self.used_protos = next_id - first_id - self.used_forms
         return next_id
 
-    cdef int make_room(self, uint64_t others) except -1:
+    cdef int allocate(self, uint64_t others) except -1:
         """Room for the records of all that is used and so many words of others."""
         cdef uint64_t i, total = others
         for i in range(self.forms.count):

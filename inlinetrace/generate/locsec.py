@@ -154,7 +154,6 @@ class InlineSections:
         self._sections = list(sections)
         self._image_base = image_base
         self._address_size = address_size
-        self._described: Dialect | None = None
         self._assembly = Assembly(parts, [(section.start, section.end) for section in sections])
 
     @property
@@ -173,7 +172,6 @@ class InlineSections:
         Nothing may change the collected parts from then on.
         """
         self._assembly.describe(rfc=dialect is Dialect.RFC, address_size=self._address_size)
-        self._described = dialect
 
     def encode(
         self,
@@ -189,8 +187,7 @@ class InlineSections:
         Raises UsageError for offsets from an image that has no start, FormatError for more than the format can number.
         """
         assembly = self._assembly
-        if self._described is not settings.dialect:
-            self.describe(settings.dialect)
+        self.describe(settings.dialect)
         strings = bytearray(types.strings)
         names: list[int] = []
         known: dict[str, int] = {}
