@@ -1,6 +1,7 @@
 """Work on many tasks by several threads, and on one while this thread goes on.
 
 >>> in_order(scan, tasks, jobs=2)                # [scan(task) for task in tasks]
+>>> spread([first.scan, second.scan], tasks)     # the same, by readers that keep what they have found
 >>> ahead = Ahead(load, jobs=2)                  # begins now
 >>> ahead.result()                               # what load() has returned or raised
 
@@ -25,9 +26,15 @@ def processors() -> int:
 
 
 def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> list[Result]:
-    """Return what ``work`` gives for each task, in their order; the calling thread is one of the ``jobs``.
+    """Return what ``work`` gives for each task, in their order, by as many threads as ``jobs``; else as ``spread``."""
+    return spread([work] * max(1, min(jobs, len(tasks))), tasks)
 
-    Tasks are begun in order. After an exception no more are begun, and that of the first task which failed is raised.
+
+def spread(workers: Sequence[Callable[[Task], Result]], tasks: Sequence[Task]) -> list[Result]:
+    """Return what was made of each task, in their order, by one of ``workers``: each has a thread of its own.
+
+    The first one's is the calling thread. Tasks are begun in order, by whoever is free. After an exception no more are
+    begun, and that of the first task which failed is raised.
     """
     results: dict[int, Result] = {}
     failed: dict[int, BaseException] = {}
@@ -38,7 +45,7 @@ def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
         with lock:
             return None if failed else next(waiting, None)
 
-    def run() -> None:
+    def run(work: Callable[[Task], Result]) -> None:
         while (number := next_task()) is not None:
             try:
                 results[number] = work(tasks[number])
@@ -49,11 +56,11 @@ def in_order(work: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -
     try:
         # where no more threads can be had, fewer do it
         with suppress(RuntimeError):
-            for _ in range(min(jobs, len(tasks)) - 1):
-                thread = threading.Thread(target=run)
+            for worker in workers[1 : len(tasks)]:
+                thread = threading.Thread(target=run, args=(worker,))
                 thread.start()
                 threads.append(thread)
-        run()
+        run(workers[0])
         for thread in threads:
             thread.join()
     except BaseException as error:

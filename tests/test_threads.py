@@ -6,13 +6,32 @@ import threading
 
 import pytest
 
-from inlinetrace._threads import Ahead, in_order
+from inlinetrace._threads import Ahead, in_order, spread
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5, 100])
 def test_results_are_in_the_order_of_the_tasks(jobs: int) -> None:
     assert in_order(lambda number: number * number, range(50), jobs) == [number * number for number in range(50)]
     assert in_order(str, [], jobs) == []
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_each_worker_has_one_task_at_a_time(count: int) -> None:
+    class Worker:
+        def __init__(self) -> None:
+            self.done: list[int] = []
+            self.busy = threading.Lock()
+
+        def work(self, number: int) -> int:
+            with self.busy:
+                self.done.append(number)
+            return -number
+
+    workers = [Worker() for _ in range(count)]
+    assert spread([worker.work for worker in workers], range(50)) == [-number for number in range(50)]
+    assert sorted(number for worker in workers for number in worker.done) == list(range(50))
+    assert all(worker.done == sorted(worker.done) for worker in workers)
+    assert spread([workers[0].work], []) == []
 
 
 def test_threads_work_at_once() -> None:

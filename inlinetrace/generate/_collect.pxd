@@ -169,6 +169,7 @@ cdef class Collector:
     cdef readonly list infos
     cdef readonly bint joint
     cdef bint floats, enum64s, decl_tags, type_tags
+    cdef frozenset excluded
     cdef Store store
     cdef Names names
     cdef Abbreviations table

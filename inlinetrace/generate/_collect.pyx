@@ -32,7 +32,7 @@ cdef class Collector:
     """The types of some units of ``infos``; ``main`` strings are those of the first."""
 
     def __cinit__(self, list infos, *, bint joint=False, bint floats=True, bint enum64s=True, bint decl_tags=True,
-                  bint type_tags=True, bytes registers=b""):
+                  bint type_tags=True, bytes registers=b"", frozenset excluded=frozenset()):
         cdef int i
         self.infos = infos
         self.joint = joint
@@ -40,6 +40,7 @@ cdef class Collector:
         self.enum64s = enum64s
         self.decl_tags = decl_tags
         self.type_tags = type_tags
+        self.excluded = excluded
         self.main = infos[0]
         self.register_count = min(len(registers), 16)
         for i in range(self.register_count):
@@ -121,21 +122,22 @@ cdef class Collector:
             self.signatures[2 * self.signature_count + 1] = key
             self.signature_count += 1
 
-    def collect(self, uint32_t info_number, Py_ssize_t first, Py_ssize_t last, excluded=()):
-        """Read the units ``first`` up to, not including, ``last`` of an Info, without the GIL.
+    def collect(self, tuple portion not None):
+        """Read units without the GIL: number of the Info, the first unit and the one behind the last.
 
         Units of an ``excluded`` language (DW_LANG number) are left out. In joint mode ``finish_joint`` ends the work.
         Raises FormatError with section and offset, UnsupportedError, and ForeignReferenceError (not in joint mode).
         """
-        cdef Info info = self.infos[info_number]
-        cdef Py_ssize_t i
+        cdef uint32_t info_number
+        cdef Py_ssize_t i, first, last
         cdef int error = 0
+        info_number, first, last = portion
+        cdef Info info = self.infos[info_number]
         if not 0 <= first <= last <= info.count:
             raise IndexError("no such units")
         self._enter(info, info_number)
-        skipped = frozenset(excluded)
         for i in range(first, last):
-            if info.headers[i].language in skipped:
+            if info.headers[i].language in self.excluded:
                 continue
             with nogil:
                 error = self._unit(i)
@@ -172,11 +174,13 @@ cdef class Collector:
             error = finish(self)
         return error
 
-    def collect_functions(self, uint32_t info_number, const uint64_t[::1] offsets):
-        """Read the functions at the ``offsets`` of an Info, ascending, and the types of their parameters, nothing else.
+    def collect_functions(self, tuple functions not None):
+        """Read some functions and the types of their parameters, nothing else: number of the Info, ascending offsets.
 
         Named structs and unions are not looked into: they are declarations then. Errors as of ``collect``.
         """
+        cdef uint32_t info_number = functions[0]
+        cdef const uint64_t[::1] offsets = functions[1]
         cdef Info info = self.infos[info_number]
         cdef Py_ssize_t i = 0, first, unit
         cdef int error = 0

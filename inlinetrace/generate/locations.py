@@ -19,7 +19,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace._threads import in_order
+from inlinetrace._threads import spread
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.generate._expressions import Frames
 from inlinetrace.generate._locations import Collected, Collector, Settings
@@ -73,18 +73,22 @@ def collect(
         low=settings.site_address is SiteAddress.LOW,
         doubtful=settings.doubtful,
     )
-    tasks = dwarf.portions
-    own = threading.local()
+    return spread([_Reader(shared).collect for _ in range(jobs or dwarf.jobs)], dwarf.portions)
 
-    def work(task: tuple[int, int, int]) -> Collected:
-        number, first, last = task
-        collectors: dict[int, Collector] = own.__dict__.setdefault("collectors", {})
-        collector = collectors.get(number)
+
+class _Reader:
+    """Reads units in one thread: a portion into the memory of the one before."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._collectors: dict[int, Collector] = {}
+
+    def collect(self, portion: tuple[int, int, int]) -> Collected:
+        number, first, last = portion
+        collector = self._collectors.get(number)
         if collector is None:
-            collector = collectors[number] = Collector(shared, number)
+            collector = self._collectors[number] = Collector(self._settings, number)
         return collector.collect(first, last)
-
-    return in_order(work, tasks, jobs or dwarf.jobs)
 
 
 def answer(parts: list[Collected], surroundings: Surroundings, doubtful: bool) -> None:

@@ -25,7 +25,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from inlinetrace._threads import in_order
+from inlinetrace._threads import spread
 from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.dwarf.info import KEY_SHIFT, OFFSET_MASK
@@ -64,8 +64,7 @@ REGISTERS = {
 }
 """DWARF numbers of the registers that parameters are passed in, in order, by machine."""
 
-# Enough units per task that starting it costs nothing, few enough that the threads end together.
-_UNITS_PER_TASK = 16
+# Enough functions per task that starting it costs nothing, few enough that the threads end together.
 _FUNCTIONS_PER_TASK = 512
 _SHT_PROGBITS, _SHT_NOBITS = 1, 8
 
@@ -189,11 +188,11 @@ def functions_onto_base(
         collectors = _collect_functions(debug, features, threads or debug.jobs, origins)
         units = graph.units_to_read(collectors)
         if units:
-            whole = [_collector(debug, features)]
+            whole = [_collector(debug, features, excluded)]
             for collector in collectors:
                 collector.forget_units(units)
             for info, unit in sorted(units):
-                whole[0].collect(info, unit, unit + 1, excluded)
+                whole[0].collect((info, unit, unit + 1))
         collectors += whole
     except ForeignReferenceError:
         collectors, joint = _collect(debug, features, threads or debug.jobs, excluded)
@@ -229,14 +228,8 @@ def _collect_functions(debug: DebugInfo, features: Features, threads: int, origi
                 end += 1
             tasks.append((number, offsets[at:end]))
             at = end
-    waiting = iter(tasks)
     collectors = [_collector(debug, features) for _ in range(max(1, min(threads, len(tasks))))]
-
-    def work(mine: Collector) -> None:
-        for number, offsets in waiting:
-            mine.collect_functions(number, offsets)
-
-    in_order(work, collectors, len(collectors))
+    spread([mine.collect_functions for mine in collectors], tasks)
     return collectors
 
 
@@ -251,7 +244,7 @@ def _tell_apart(graph: Graph, debug: DebugInfo, features: Features, joint: list[
         if joint is not None:
             return joint[0]
         again = _collector(debug, features)
-        again.collect(info, unit, unit + 1)
+        again.collect((info, unit, unit + 1))
         return again
 
     separate(graph, read_again)
@@ -265,7 +258,9 @@ def _base_of(base: Base | Btf, byte_order: str) -> Base:
     return found
 
 
-def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Collector:
+def _collector(
+    debug: DebugInfo, features: Features, excluded: frozenset[int] = frozenset(), *, joint: bool = False
+) -> Collector:
     return Collector(
         debug.infos,
         joint=joint,
@@ -274,6 +269,7 @@ def _collector(debug: DebugInfo, features: Features, joint: bool = False) -> Col
         decl_tags=features.decl_tag,
         type_tags=features.type_tag,
         registers=REGISTERS.get(debug.elf.machine.name, b"") if features.consistent_func else b"",
+        excluded=excluded,
     )
 
 
@@ -281,26 +277,14 @@ def _collect(
     debug: DebugInfo, features: Features, threads: int, excluded: frozenset[int]
 ) -> tuple[list[Collector], bool]:
     """Read all units, by several threads; True if units refer to each other and were read as one."""
-    tasks = [
-        (number, first, min(first + _UNITS_PER_TASK, info.count))
-        for number, info in enumerate(debug.infos)
-        for first in range(0, info.count, _UNITS_PER_TASK)
-    ]
-    waiting = iter(tasks)
-    count = max(1, min(threads, len(tasks)))
-    collectors = [_collector(debug, features) for _ in range(count)]
-
-    def work(mine: Collector) -> None:
-        # next() of an iterator over a list is atomic
-        for number, first, last in waiting:
-            mine.collect(number, first, last, excluded)
-
+    portions = debug.portions
+    collectors = [_collector(debug, features, excluded) for _ in range(max(1, min(threads, len(portions))))]
     try:
-        in_order(work, collectors, len(collectors))
+        spread([mine.collect for mine in collectors], portions)
     except ForeignReferenceError:
-        together = _collector(debug, features, joint=True)
-        for number, first, last in tasks:
-            together.collect(number, first, last, excluded)
+        together = _collector(debug, features, excluded, joint=True)
+        for portion in portions:
+            together.collect(portion)
         together.finish_joint()
         return [together], True
     return collectors, False
