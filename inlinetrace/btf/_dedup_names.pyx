@@ -7,9 +7,10 @@ already stay what they are.
 """
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, memcpy, memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.btf._dedup_state cimport (
     NO_MEMORY, NO_STRING, NO_TYPE, STRINGS_GROW, UNKNOWN_KIND, Dedup, Fields, fail, fields_of, kind_at, mixed,
 )
@@ -27,7 +28,7 @@ cdef struct Name:
 cdef struct Names:
     Name* names
     uint32_t count
-    uint32_t room
+    uint64_t room
     uint32_t* slots          # number of the name + 1
     uint32_t mask
     uint32_t* moved          # by offset in the own strings: new offset + 1
@@ -52,15 +53,10 @@ cdef uint64_t text_hash(const Names* n, const char* text, uint32_t length) noexc
 
 
 cdef int more_room(Names* n) noexcept nogil:
-    cdef Name* larger
     cdef uint32_t* slots
     cdef uint32_t mask, slot, i
-    if n.count == n.room:
-        larger = <Name*>realloc(n.names, (2 * <uint64_t>n.room + 1024) * sizeof(Name))
-        if larger == NULL:
-            return -1
-        n.names = larger
-        n.room = 2 * n.room + 1024
+    if grow(<void**>&n.names, &n.room, <uint64_t>n.count + 1, sizeof(Name)):
+        return -1
     if n.slots == NULL or n.count >= n.mask // 2:
         mask = 4095 if n.slots == NULL else 2 * n.mask + 1
         slots = <uint32_t*>calloc(<uint64_t>mask + 1, sizeof(uint32_t))
@@ -120,13 +116,8 @@ cdef int add_base(Names* n, const Layer* layer) noexcept nogil:
 
 cdef int add_text(Names* n, const char* text, uint32_t length) noexcept nogil:
     """Append a string to the new section."""
-    cdef uint8_t* larger
-    if n.length + length + 1 > n.text_room:
-        larger = <uint8_t*>realloc(n.text, 2 * n.text_room + length + 4096)
-        if larger == NULL:
-            return -1
-        n.text = larger
-        n.text_room = 2 * n.text_room + length + 4096
+    if grow(<void**>&n.text, &n.text_room, <uint64_t>n.length + length + 1, 1):
+        return -1
     memcpy(n.text + n.length, text, length)
     n.text[n.length + length] = 0
     n.length += length + 1

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """What the passes of deduplication share: the types as native words, where each is mapped, and the candidates."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport realloc
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.btf._index cimport Layer
 
 cdef enum Failure:
@@ -30,7 +30,7 @@ cdef struct Chain:
 cdef struct Candidates:
     Chain* chains
     uint32_t chain_count
-    uint32_t chain_room
+    uint64_t chain_room
     uint32_t* slots          # chain number + 1
     uint32_t mask
     uint32_t* after          # by type id
@@ -104,14 +104,9 @@ cdef inline bint spend(Dedup* d, uint64_t steps, uint32_t type_id) noexcept nogi
     return True
 
 cdef inline bint push(Dedup* d, uint32_t first, uint32_t second, uint32_t depth) noexcept nogil:
-    cdef Pair* larger
-    if d.stack_count == d.stack_room:
-        larger = <Pair*>realloc(d.stack, (2 * d.stack_room + 1024) * sizeof(Pair))
-        if larger == NULL:
-            fail(d, NO_MEMORY, first, 0)
-            return False
-        d.stack = larger
-        d.stack_room = 2 * d.stack_room + 1024
+    if grow(<void**>&d.stack, &d.stack_room, d.stack_count + 1, sizeof(Pair)):
+        fail(d, NO_MEMORY, first, 0)
+        return False
     d.stack[d.stack_count].first = first
     d.stack[d.stack_count].second = second
     d.stack[d.stack_count].depth = depth

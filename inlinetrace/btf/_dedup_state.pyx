@@ -6,8 +6,10 @@ table grows their order is reversed. Which of several fitting candidates wins de
 have two ends, and a parity says which of them is the front.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
+
+from inlinetrace._arrays cimport grow
 
 
 cdef int prepare_candidates(Candidates* c, uint32_t end_id) noexcept nogil:
@@ -62,16 +64,11 @@ cdef int more_slots(Candidates* c) noexcept nogil:
 cdef int64_t make_chain(Candidates* c, uint64_t key) noexcept nogil:
     """The number of the chain with this key, empty if it is new; -1 without memory."""
     cdef int64_t found = find_chain(c, key)
-    cdef Chain* larger
     cdef uint32_t slot
     if found >= 0:
         return found
-    if c.chain_count == c.chain_room:
-        larger = <Chain*>realloc(c.chains, 2 * <uint64_t>c.chain_room * sizeof(Chain))
-        if larger == NULL:
-            return -1
-        c.chains = larger
-        c.chain_room *= 2
+    if grow(<void**>&c.chains, &c.chain_room, <uint64_t>c.chain_count + 1, sizeof(Chain)):
+        return -1
     if c.chain_count >= c.mask // 2 and more_slots(c) < 0:
         return -1
     slot = <uint32_t>(key >> 32) & c.mask

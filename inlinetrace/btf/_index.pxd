@@ -1,6 +1,6 @@
 # cython: language_level=3
 """The index over a BTF blob, for the other compiled modules of this package."""
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 cdef extern from *:

@@ -5,9 +5,10 @@
 from one description of each kind: ``field_*`` writes `` key=value`` or ``,"key":value``.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, strlen
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.btf._index cimport (
     SHAPE_NEW, SHAPE_OTHER, SHAPE_RFC, Index, Layer, kind_of, layer_of, legal_flags, record_of, string_of, word_at,
 )
@@ -30,15 +31,9 @@ cdef const char* HEX = "0123456789abcdef"
 
 
 cdef void put(Output* out, const char* text, uint64_t length) noexcept nogil:
-    cdef char* grown
-    cdef uint64_t room
-    if out.room - out.size < length:
-        room = (out.size + length) * 2 + 65536
-        grown = <char*>realloc(out.data, room)
-        if grown == NULL:
-            out.failed = True
-            return
-        out.data, out.room = grown, room
+    if grow(<void**>&out.data, &out.room, out.size + length, 1):
+        out.failed = True
+        return
     memcpy(out.data + out.size, text, length)
     out.size += length
 

@@ -16,7 +16,7 @@ cdef class Flow:
     cdef const uint64_t[::1] sorted_targets
     cdef const uint64_t[::1] their_sources
     cdef uint64_t* reached
-    cdef Py_ssize_t room
+    cdef uint64_t room
     cdef Py_ssize_t at_source
     cdef Py_ssize_t at_target
 

@@ -5,7 +5,9 @@ The jumps are those of inlinetrace.code.analysis. Straight-line code is taken to
 found reachable may not be; what is found unreachable is not.
 """
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
+
+from inlinetrace._arrays cimport make_room
 
 cdef enum:
     # Code in more parts than compilers make is not followed, which takes time by the square of their number.
@@ -84,7 +86,7 @@ cdef class Flow:
         cdef Py_ssize_t i, count = len(ranges)
         if not count:
             return 0
-        copied = <Range*>realloc(NULL, count * sizeof(Range))
+        copied = <Range*>malloc(count * sizeof(Range))
         if copied == NULL:
             raise MemoryError
         try:
@@ -98,7 +100,6 @@ cdef class Flow:
         cdef Py_ssize_t i, filled = 0
         cdef bint inside = False, empty_here = False
         cdef int marks = 0
-        cdef void* moved
         if count > MAX_RANGES:
             return COPIES
         for i in range(count):
@@ -109,12 +110,7 @@ cdef class Flow:
             elif ranges[i].begin == address and ranges[i].begin == ranges[i].end:
                 empty_here = True
         if filled:
-            if count > self.room:
-                moved = realloc(self.reached, count * sizeof(uint64_t))
-                if moved == NULL:
-                    raise MemoryError
-                self.reached = <uint64_t*>moved
-                self.room = count
+            make_room(<void**>&self.reached, &self.room, count, sizeof(uint64_t))
             if self.met_again(ranges, count, address):
                 marks |= REENTERED
         if filled < count and not inside and empty_here and self.targeted(address):

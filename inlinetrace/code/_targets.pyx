@@ -7,9 +7,10 @@ near ones, those with four bytes that are the displacement from there, and those
 table. The last are said to the caller, who knows what a table looks like (jumptables.py).
 """
 from libc.stdint cimport int32_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.code._x86 cimport KIND_INDIRECT, KIND_JUMP, Instruction, decode_at
 from inlinetrace.elf._search cimport count_up_to
 
@@ -145,14 +146,7 @@ cdef inline bint _may_use_table(const uint8_t* at, unsigned length) noexcept nog
 
 
 cdef int _add(Question* q, uint64_t source, uint64_t target) except -1 nogil:
-    cdef void* moved
-    if q.jump_count == q.jump_room:
-        q.jump_room = q.jump_room * 2 if q.jump_room else 64
-        moved = realloc(q.jumps, q.jump_room * 2 * sizeof(uint64_t))
-        if moved == NULL:
-            with gil:
-                raise MemoryError
-        q.jumps = <uint64_t*>moved
+    make_room(<void**>&q.jumps, &q.jump_room, q.jump_count + 1, 2 * sizeof(uint64_t))
     q.jumps[2 * q.jump_count] = source
     q.jumps[2 * q.jump_count + 1] = target
     q.jump_count += 1

@@ -10,9 +10,11 @@ prefix, a memory operand where a register is due); it does not accept undefined 
 """
 from array import array
 
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
+
+from inlinetrace._arrays cimport grow
 
 cdef extern from *:
     """
@@ -361,13 +363,8 @@ cdef struct Growing:
 
 
 cdef inline int push(Growing* list, uint64_t item) noexcept nogil:
-    cdef uint64_t* more
-    if list.count == list.room:
-        list.room = list.room * 2 if list.room else 1024
-        more = <uint64_t*>PyMem_RawRealloc(list.items, list.room * 8)
-        if more == NULL:
-            return -1
-        list.items = more
+    if grow(<void**>&list.items, &list.room, list.count + 1, sizeof(uint64_t)):
+        return -1
     list.items[list.count] = item
     list.count += 1
     return 0
@@ -405,7 +402,7 @@ cdef class Sweep:
         self.bits = NULL
 
     def __dealloc__(self):
-        PyMem_RawFree(self.bits)
+        free(self.bits)
 
     def starts(self, uint64_t offset):
         """Tell whether an instruction starts at ``offset`` of the code."""
@@ -523,7 +520,7 @@ def sweep(const uint8_t[::1] code, uint64_t address, const uint64_t[::1] known):
     memset(&undecoded, 0, sizeof(Growing))
     result.address = address
     result.size = size
-    result.bits = <uint8_t*>PyMem_RawMalloc(size // 8 + 1)
+    result.bits = <uint8_t*>malloc(size // 8 + 1)
     if result.bits == NULL:
         raise MemoryError
     memset(result.bits, 0, size // 8 + 1)
@@ -539,11 +536,11 @@ def sweep(const uint8_t[::1] code, uint64_t address, const uint64_t[::1] known):
         result.indirect = take(&indirect)
         result.undecoded = take(&undecoded)
     finally:
-        PyMem_RawFree(sources.items)
-        PyMem_RawFree(ends.items)
-        PyMem_RawFree(targets.items)
-        PyMem_RawFree(indirect.items)
-        PyMem_RawFree(undecoded.items)
+        free(sources.items)
+        free(ends.items)
+        free(targets.items)
+        free(indirect.items)
+        free(undecoded.items)
     return result
 
 
@@ -556,12 +553,12 @@ def sort_by_target(sources, targets):
         return by_source, by_target
     cdef uint64_t[::1] from_targets = by_target
     cdef uint64_t[::1] from_sources = by_source
-    cdef uint64_t* spare = <uint64_t*>PyMem_RawMalloc(count * 16)
+    cdef uint64_t* spare = <uint64_t*>malloc(count * 16)
     if spare == NULL:
         raise MemoryError
     with nogil:
         radix_sort(&from_targets[0], &from_sources[0], spare, spare + count, count)
-    PyMem_RawFree(spare)
+    free(spare)
     return by_source, by_target
 
 

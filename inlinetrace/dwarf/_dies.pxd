@@ -43,7 +43,7 @@ cdef struct Signature:
     bint external
     Formal* formals
     Py_ssize_t count
-    Py_ssize_t capacity
+    uint64_t capacity
 
 cdef class Prototype:
     cdef readonly object name, linkage_name

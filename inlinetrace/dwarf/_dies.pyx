@@ -6,9 +6,10 @@ is no entry; as a type it is void.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb
 from inlinetrace.dwarf._forms cimport (
     ERR_ABBREV, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG, V_LIST_INDEX, V_OFFSET, V_REF, V_SIGNATURE,
@@ -286,7 +287,7 @@ cdef class DieReader:
         cdef Entry entry
         cdef Signature* result = &self.signature
         cdef Formal* formals = result.formals
-        cdef Py_ssize_t capacity = result.capacity
+        cdef uint64_t capacity = result.capacity
         cdef uint32_t i
         cdef uint64_t pos, code, top = key & ~OFFSET_MASK
         cdef unsigned attribute
@@ -356,13 +357,7 @@ cdef class DieReader:
         return 0
 
     cdef int more_formals(self) except -1:
-        cdef Py_ssize_t capacity = max(2 * self.signature.capacity, 16)
-        cdef void* moved = realloc(self.signature.formals, capacity * sizeof(Formal))
-        if moved == NULL:
-            raise MemoryError
-        self.signature.formals = <Formal*>moved
-        self.signature.capacity = capacity
-        return 0
+        return make_room(<void**>&self.signature.formals, &self.signature.capacity, self.signature.count + 1, sizeof(Formal))
 
     cpdef Prototype prototype(self, uint64_t key):
         """The Prototype that the DW_TAG_subprogram at ``key`` itself describes.

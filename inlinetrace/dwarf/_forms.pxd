@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, int32_t
 
 from inlinetrace.dwarf._cursor cimport (
-    Cursor, ERR_SIZE, ERR_END, fail, has, read_sleb, read_u8, read_u16, read_u32, read_u64, read_uint, read_uleb, skip,
+    Cursor, fail, read_sleb, read_u8, read_u16, read_u32, read_u64, read_uint, read_uleb, skip,
     skip_leb, skip_string,
 )
 
@@ -91,10 +91,10 @@ cdef struct Abbreviation:
 cdef struct Abbreviations:
     Abbreviation* entries
     uint32_t count
-    uint32_t capacity
+    uint64_t capacity
     Spec* specs
     uint32_t spec_count
-    uint32_t spec_capacity
+    uint64_t spec_capacity
     uint32_t* by_code        # code -> 1 + index
     uint64_t by_code_size
     uint64_t by_code_capacity

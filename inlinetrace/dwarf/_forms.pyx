@@ -1,23 +1,14 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Abbreviation tables (DWARF 5 section 7.5.3), compiled for one unit at a time."""
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_sleb, read_u8, read_uleb
 
 cdef enum:
     FORMS = 0x30                 # forms up to here are all those that DWARF 5 defines
-
-
-cdef int _grow(void** array, uint32_t* capacity, size_t item) noexcept nogil:
-    cdef uint64_t wanted = <uint64_t>capacity[0] * 2 if capacity[0] else 256
-    cdef void* moved = realloc(array[0], wanted * item)
-    if moved == NULL:
-        return -1
-    array[0] = moved
-    capacity[0] = <uint32_t>wanted
-    return 0
 
 
 cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t size, uint64_t offset,
@@ -50,7 +41,7 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
         if c.error or code == 0:
             break
         wanted = only == 0 or code == only
-        if table.count == table.capacity and _grow(<void**>&table.entries, &table.capacity, sizeof(Abbreviation)):
+        if grow(<void**>&table.entries, &table.capacity, table.count + <uint64_t>1, sizeof(Abbreviation)):
             return -1
         # the place of one that is not wanted is the next one's
         entry = &table.entries[table.count]
@@ -73,7 +64,7 @@ cdef int load_abbreviations(Abbreviations* table, const uint8_t* data, uint64_t 
             implicit = read_sleb(&c) if form == 0x21 else 0
             if not wanted:
                 continue
-            if spec_count == table.spec_capacity and _grow(<void**>&table.specs, &table.spec_capacity, sizeof(Spec)):
+            if grow(<void**>&table.specs, &table.spec_capacity, spec_count + <uint64_t>1, sizeof(Spec)):
                 return -1
             spec = &table.specs[spec_count]
             spec.attribute = <uint16_t>attribute if attribute <= 0xffff else 0

@@ -5,9 +5,10 @@ The base of FrameTable (inlinetrace.dwarf._frames), which runs the programs of t
 built at the first query and sorted by address.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport (
     ERR_END, ERR_NONE, Cursor, error_text, fail, make_cursor, read_sleb, read_u8, read_u32, read_u64, read_uint,
     read_uleb, skip, skip_string,
@@ -215,18 +216,13 @@ cdef class FrameEntries:
     cdef int _read_cies(self, Cie** cies, uint64_t* count, uint64_t* error_at) noexcept nogil:
         cdef Cursor c = make_cursor(self._start, 0, self._size, self._swap)
         cdef Entry entry
-        cdef Cie* grown
         cdef uint64_t capacity = 0
         cdef int error
         while _read_entry(&c, self._eh, &entry):
             if not entry.is_cie:
                 continue
-            if count[0] == capacity:
-                capacity = 2 * capacity + 16
-                grown = <Cie*>realloc(cies[0], capacity * sizeof(Cie))
-                if grown == NULL:
-                    return NO_MEMORY
-                cies[0] = grown
+            if grow(<void**>cies, &capacity, count[0] + 1, sizeof(Cie)):
+                return NO_MEMORY
             error = self._read_cie(&entry, &cies[0][count[0]], error_at)
             if error != ERR_NONE:
                 return error
@@ -349,7 +345,6 @@ cdef class FrameEntries:
         cdef Cursor c = make_cursor(self._start, 0, self._size, self._swap)
         cdef Cursor body
         cdef Entry entry
-        cdef Fde* grown
         cdef Fde* fde
         cdef Cie* cie
         cdef uint64_t capacity = 0, current = 0, length, mask
@@ -365,12 +360,8 @@ cdef class FrameEntries:
             if not cie.supported:
                 n_skipped[0] += 1
                 continue
-            if count[0] == capacity:
-                capacity = 2 * capacity + 64
-                grown = <Fde*>realloc(fdes[0], capacity * sizeof(Fde))
-                if grown == NULL:
-                    return NO_MEMORY
-                fdes[0] = grown
+            if grow(<void**>fdes, &capacity, count[0] + 1, sizeof(Fde)):
+                return NO_MEMORY
             fde = &fdes[0][count[0]]
             body = make_cursor(self._start, entry.body, entry.end, self._swap)
             skip(&body, cie.segment_size)

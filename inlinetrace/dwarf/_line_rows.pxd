@@ -1,8 +1,7 @@
 # cython: language_level=3
 """Declarations of the rows of line programs."""
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
 
-from inlinetrace.dwarf._cursor cimport Cursor
 from inlinetrace.dwarf._intervals cimport Interval
 
 cdef enum:
@@ -36,12 +35,14 @@ cdef struct Decoded:
     uint64_t n_rows
     Run* runs
     uint64_t n_runs
+    uint64_t run_capacity
     Interval* segments
     uint64_t n_segments
     RowKey* keys         # all rows in order, only if more than two runs may have rows at one address
     uint64_t n_keys
     uint64_t* definitions
     uint64_t n_definitions
+    uint64_t definition_capacity
 
 cdef enum:
     NO_MEMORY = 100

@@ -7,6 +7,7 @@ from libc.stdint cimport int8_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport (
     ERR_END, ERR_NONE, ERR_SIZE, Cursor, error_text, fail, has, make_cursor, read_sleb, read_u8, read_u32, read_u64,
     read_uint, read_uleb, skip, skip_leb,
@@ -251,12 +252,9 @@ cdef class LineRows:
 
             if n_rows == capacity:
                 # A row takes at least one byte of the program, so this is bounded by the input.
-                capacity = 2 * capacity if capacity else (self.end - self._program) // 3 + 16
-                row = <LineRow*>realloc(rows, capacity * sizeof(LineRow))
-                if row == NULL:
+                if grow(<void**>&rows, &capacity, max(n_rows + 1, (self.end - self._program) // 3 + 16), sizeof(LineRow)):
                     free(rows)
                     return NO_MEMORY
-                rows = row
             if (starts or address < last_address or (
                     address == last_address and view <= last_view)):
                 if not _begin_run(out, rows, n_rows, address):
@@ -316,26 +314,17 @@ cdef inline uint64_t _advance_operations(uint64_t operations, uint64_t min_lengt
 
 
 cdef bint _append_definition(Decoded* out, uint64_t at) noexcept nogil:
-    cdef uint64_t* grown
-    cdef uint64_t n = out.n_definitions
-    if n & (n - 1) == 0:
-        grown = <uint64_t*>realloc(out.definitions, (2 * n if n else 1) * sizeof(uint64_t))
-        if grown == NULL:
-            return False
-        out.definitions = grown
-    out.definitions[n] = at
+    if grow(<void**>&out.definitions, &out.definition_capacity, out.n_definitions + 1, sizeof(uint64_t)):
+        return False
+    out.definitions[out.n_definitions] = at
     out.n_definitions += 1
     return True
 
 
 cdef bint _begin_run(Decoded* out, LineRow* rows, uint64_t row, uint64_t address) noexcept nogil:
-    cdef Run* grown
     cdef uint64_t n = out.n_runs
-    if n & (n - 1) == 0:
-        grown = <Run*>realloc(out.runs, (2 * n if n else 1) * sizeof(Run))
-        if grown == NULL:
-            return False
-        out.runs = grown
+    if grow(<void**>&out.runs, &out.run_capacity, n + 1, sizeof(Run)):
+        return False
     if n:
         out.runs[n - 1].end = row
         out.runs[n - 1].high = rows[row - 1].address

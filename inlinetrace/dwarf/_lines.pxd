@@ -1,6 +1,6 @@
 # cython: language_level=3
 """Declarations of the compiled line table reader, for other compiled modules that query it without the GIL."""
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from inlinetrace.dwarf._cursor cimport Cursor
 from inlinetrace.dwarf._line_rows cimport LineRow, LineRows, Run

@@ -7,9 +7,10 @@ DW_AT_GNU_entry_view) refer to. Rows are decoded at the first query, file names 
 from array import array
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport (
     ERR_NONE, Cursor, has, make_cursor, read_sleb, read_u8, read_u32, read_u64, read_uint, read_uleb, skip, skip_leb,
     skip_string,
@@ -274,12 +275,8 @@ cdef class LineProgram(LineRows):
         if total and not n_formats:
             return EMPTY_FORMAT
         for i in range(total):
-            if count[0] == capacity:
-                capacity = 2 * capacity + 16
-                name = <Name*>realloc(names[0], capacity * sizeof(Name))
-                if name == NULL:
-                    return NO_MEMORY
-                names[0] = name
+            if grow(<void**>names, &capacity, count[0] + 1, sizeof(Name)):
+                return NO_MEMORY
             name = &names[0][count[0]]
             memset(name, 0, sizeof(Name))
             for k in range(n_formats):
@@ -449,12 +446,8 @@ cdef str _relative(str path, str base):
 cdef bint _append_old_entry(Cursor* c, Name** names, uint64_t* count, uint64_t* capacity, bint is_file) noexcept nogil:
     """A directory or file entry of versions before 5."""
     cdef Name* name
-    if count[0] == capacity[0]:
-        capacity[0] = 2 * capacity[0] + 16
-        name = <Name*>realloc(names[0], capacity[0] * sizeof(Name))
-        if name == NULL:
-            return False
-        names[0] = name
+    if grow(<void**>names, capacity, count[0] + 1, sizeof(Name)):
+        return False
     name = &names[0][count[0]]
     name.kind = INLINE_STRING
     name.value = c.pos

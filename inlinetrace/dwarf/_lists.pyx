@@ -4,9 +4,10 @@
 Location lists carry gcc's view pairs where they have them (DW_AT_GNU_locviews, or DW_LLE_view_pair in the list).
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_u8, read_u16, read_uint, read_uleb, skip
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
@@ -24,15 +25,8 @@ cdef enum:
 
 
 cdef int _append(Entries* list_, Entry* entry) noexcept nogil:
-    cdef uint64_t wanted
-    cdef void* moved
-    if list_.count == list_.capacity:
-        wanted = list_.capacity * 2 if list_.capacity else 32
-        moved = realloc(list_.items, wanted * sizeof(Entry))
-        if moved == NULL:
-            return ERR_MEMORY
-        list_.items = <Entry*>moved
-        list_.capacity = wanted
+    if grow(<void**>&list_.items, &list_.capacity, list_.count + 1, sizeof(Entry)):
+        return ERR_MEMORY
     list_.items[list_.count] = entry[0]
     list_.count += 1
     return 0

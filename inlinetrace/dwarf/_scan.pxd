@@ -1,9 +1,6 @@
 # cython: language_level=3
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from inlinetrace.dwarf._forms cimport Abbreviations, UnitHeader
-from inlinetrace.dwarf._units cimport Info
-
 cdef enum:
     HAS_ENTRY = 1
     HAS_LOW = 2

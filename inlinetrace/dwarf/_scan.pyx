@@ -5,9 +5,10 @@ Names and types are left where they are; a record has offsets only. What has no 
 passed over, by DW_AT_sibling where the language has no functions inside of types.
 """
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport Cursor, ERR_SIZE, make_cursor, read_uleb, skip
 from inlinetrace.dwarf._forms cimport (
     ERR_ABBREV, V_ADDRESS, V_ADDRESS_INDEX, V_ALT_REF, V_BLOCK, V_FLAG, V_LIST_INDEX, V_NONE, V_REF, V_SINT, V_UINT,
@@ -58,13 +59,7 @@ cdef struct Reader:
 
 cdef int _more(void** array, uint64_t* capacity, size_t item, uint64_t expected) noexcept nogil:
     """Make room for more items. What is ``expected`` costs address space alone until it is used."""
-    cdef uint64_t wanted = capacity[0] * 2 if capacity[0] else max(expected, <uint64_t>512)
-    cdef void* moved = realloc(array[0], wanted * item)
-    if moved == NULL:
-        return ERR_MEMORY
-    array[0] = moved
-    capacity[0] = wanted
-    return 0
+    return ERR_MEMORY if grow(array, capacity, max(capacity[0] + 1, expected, <uint64_t>512), item) else 0
 
 
 cdef inline bint _types_have_functions(uint32_t language) noexcept nogil:

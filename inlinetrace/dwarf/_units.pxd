@@ -1,5 +1,5 @@
 # cython: language_level=3
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from inlinetrace.dwarf._forms cimport UnitHeader, Value
 

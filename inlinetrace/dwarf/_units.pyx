@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True, initializedcheck=False
 """Unit headers (DWARF 5 section 7.5.1), their root entries, and the strings and addresses that units refer to."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memchr, memset
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.dwarf._cursor cimport (
     Cursor, error_text, make_cursor, read_u8, read_u16, read_u32, read_u64, read_uint, read_uleb,
 )
@@ -84,16 +85,10 @@ cdef class Info:
         cdef uint64_t pos = 0, length, capacity = 0
         cdef Cursor c
         cdef UnitHeader* unit
-        cdef void* moved
         while pos < self.size:
             c = make_cursor(self.data, pos, self.size, self.swap)
             length = read_u32(&c)
-            if <uint64_t>self.count == capacity:
-                capacity = capacity * 2 if capacity else 64
-                moved = realloc(self.headers, capacity * sizeof(UnitHeader))
-                if moved == NULL:
-                    raise MemoryError
-                self.headers = <UnitHeader*>moved
+            make_room(<void**>&self.headers, &capacity, self.count + 1, sizeof(UnitHeader))
             unit = &self.headers[self.count]
             memset(unit, 0, sizeof(UnitHeader))
             unit.offset = pos

@@ -16,11 +16,9 @@ cdef inline uint64_t count_items(const uint64_t* first, size_t size, uint64_t co
             high = middle
     return low
 
-
 cdef inline uint64_t count_up_to(const uint64_t* values, uint64_t count, uint64_t value) noexcept nogil:
     """How many of the ascending ``values`` are not above ``value``."""
     return count_items(values, sizeof(uint64_t), count, value)
-
 
 cdef inline bint is_among(const uint64_t* values, uint64_t count, uint64_t value) noexcept nogil:
     """Whether ``value`` is one of the ascending ``values``."""

@@ -8,13 +8,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.generate._collect cimport (
     ERR_MANY, ERR_MEMORY, ERR_NOTE, ERR_NOTE_CYCLE, F_DECLARATION, OWN_FUNCTION, OWN_INDEX, OWN_RECORD, OWN_SHIFT,
     OWN_VARIABLE, REF_RECORD, UNRESOLVED, Annotation, Collector, Function, KeptTag, Note, NoteUse, Record,
 )
 from inlinetrace.generate._resolve cimport function_at
 from inlinetrace.generate._store cimport (
-    B_DECL_TAG, B_PTR, B_STRUCT, B_TYPEDEF, B_TYPE_TAG, B_UNION, grow_array, push, reserve, store_intern,
+    B_DECL_TAG, B_PTR, B_STRUCT, B_TYPEDEF, B_TYPE_TAG, B_UNION, push, reserve, store_intern,
 )
 
 cdef enum:
@@ -65,9 +66,8 @@ cdef int follow_notes(Collector c) noexcept nogil:
                 continue
             if not is_text(c, note.name, b"btf_type_tag" if pointer else b"btf_decl_tag", 12):
                 continue
-            if c.annotation_count >= c.annotation_capacity:
-                if grow_array(<void**>&c.annotations, &c.annotation_capacity, c.annotation_count + 1, sizeof(Annotation)):
-                    return ERR_MEMORY
+            if grow(<void**>&c.annotations, &c.annotation_capacity, c.annotation_count + 1, sizeof(Annotation)):
+                return ERR_MEMORY
             a = &c.annotations[c.annotation_count]
             c.annotation_count += 1
             a.owner = use.owner
@@ -98,7 +98,7 @@ cdef int add_type_tags(Collector c) noexcept nogil:
         if c.records[pointer].kind != B_PTR or not is_text(c, a.name, b"btf_type_tag", 12):
             continue
         if c.record_count >= c.record_capacity:
-            if c.record_count >= OWN_INDEX or grow_array(<void**>&c.records, &c.record_capacity, c.record_count + 1, sizeof(Record)):
+            if c.record_count >= OWN_INDEX or grow(<void**>&c.records, &c.record_capacity, c.record_count + 1, sizeof(Record)):
                 return ERR_MEMORY
         r = &c.records[c.record_count]
         memset(r, 0, sizeof(Record))
@@ -118,9 +118,8 @@ cdef int keep_tag(Collector c, uint32_t function, uint32_t variable, Annotation*
     if total[0] > MAX_NOTES:
         c.error_at = c.unit_key
         return ERR_MANY
-    if c.kept_tag_count >= c.kept_tag_capacity:
-        if grow_array(<void**>&c.kept_tags, &c.kept_tag_capacity, c.kept_tag_count + 1, sizeof(KeptTag)):
-            return ERR_MEMORY
+    if grow(<void**>&c.kept_tags, &c.kept_tag_capacity, c.kept_tag_count + 1, sizeof(KeptTag)):
+        return ERR_MEMORY
     tag = &c.kept_tags[c.kept_tag_count]
     c.kept_tag_count += 1
     tag.function = function

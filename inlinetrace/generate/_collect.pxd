@@ -5,9 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from inlinetrace.dwarf._cursor cimport Cursor
-from inlinetrace.dwarf._forms cimport Abbreviation, Abbreviations, UnitHeader, Value
+from inlinetrace.dwarf._forms cimport Abbreviations, UnitHeader, Value
 from inlinetrace.dwarf._units cimport Info
-from inlinetrace.generate._shapes cimport Shape, Shapes
+from inlinetrace.generate._shapes cimport Shapes
 from inlinetrace.generate._store cimport Names, Store, Words, push, room
 
 cdef enum:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from inlinetrace.generate._graph cimport Graph, Selected
 from inlinetrace.generate._store cimport Words
@@ -41,7 +41,7 @@ cdef class Emitter:
     cdef Words types             # of the base object, then of the inline object
     cdef Bytes strings
     cdef uint32_t* string_of     # name -> 1 + offset of its string
-    cdef uint32_t string_names
+    cdef uint64_t string_names
     cdef uint64_t first_string
     cdef uint32_t* ids           # cell -> id
     cdef uint32_t id_count

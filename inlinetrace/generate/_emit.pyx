@@ -6,9 +6,10 @@ variables come out, and as what, is in ``_functions`` and ``_variables``.
 """
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, qsort, realloc
+from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport inlinetrace_swap32
 from inlinetrace.generate._collect cimport F_REORDERED, F_UNEXPECTED, Collector
 from inlinetrace.generate._functions cimport (
@@ -18,7 +19,7 @@ from inlinetrace.generate._functions cimport (
 from inlinetrace.generate._graph cimport Graph, Held, Selected, UnitPlace, reference_at, reference_count
 from inlinetrace.generate._store cimport (
     B_ARRAY, B_DATASEC, B_DECL_TAG, B_ENUM, B_ENUM64, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT, B_UNION, B_VAR,
-    HEAD_FLAG, HEAD_VLEN, Names, grow_array, names_find, names_intern, push, reserve,
+    HEAD_FLAG, HEAD_VLEN, Names, names_find, names_intern, push, reserve,
 )
 from inlinetrace.generate._variables cimport by_address, by_section, choose_variables, names_of_variables
 
@@ -32,9 +33,8 @@ cdef enum:
 
 
 cdef int _append(Bytes* b, const uint8_t* text, uint64_t length) noexcept nogil:
-    if b.n + length + 1 > b.capacity:
-        if grow_array(<void**>&b.v, &b.capacity, b.n + length + 1, 1):
-            return ERR_MEMORY
+    if grow(<void**>&b.v, &b.capacity, b.n + length + 1, 1):
+        return ERR_MEMORY
     memcpy(b.v + b.n, text, length)
     b.n += length
     b.v[b.n] = 0
@@ -95,19 +95,14 @@ cdef class Emitter:
 
     cdef uint32_t _string(self, uint32_t name) noexcept nogil:
         """Offset of a name's string, NONE without memory."""
-        cdef uint32_t wanted
-        cdef void* moved
+        cdef uint64_t known = self.string_names
         cdef Names* names = &self.graph.names
         if name == 0:
             return 0
         if name >= self.string_names:
-            wanted = max(names.count, name + 1) + 1024
-            moved = realloc(self.string_of, <size_t>wanted * 4)
-            if moved == NULL:
+            if grow(<void**>&self.string_of, &self.string_names, max(names.count, name) + <uint64_t>1024, 4):
                 return <uint32_t>NONE
-            self.string_of = <uint32_t*>moved
-            memset(self.string_of + self.string_names, 0, <size_t>(wanted - self.string_names) * 4)
-            self.string_names = wanted
+            memset(self.string_of + known, 0, (self.string_names - known) * 4)
         if self.string_of[name] == 0:
             self.string_of[name] = <uint32_t>(self.first_string + self.strings.n) + 1
             if _append(&self.strings, names.at[name], names.length[name]):

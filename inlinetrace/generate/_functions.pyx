@@ -4,6 +4,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_u16, read_u32, read_u64, read_u8
 from inlinetrace.elf._search cimport count_items
 from inlinetrace.generate._collect cimport (
@@ -15,7 +16,7 @@ from inlinetrace.generate._emit cimport (
 from inlinetrace.generate._graph cimport Held, Private, Selected, UnitPlace, reference_count
 from inlinetrace.generate._store cimport (
     B_ARRAY, B_CONST, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC, B_FUNC_PROTO, B_FWD, B_INT, B_STRUCT, B_TYPEDEF, B_UNION,
-    HEAD_FLAG, grow_array, names_find,
+    HEAD_FLAG, names_find,
 )
 
 
@@ -146,10 +147,9 @@ cdef int read_symbols(Emitter emitter, const uint8_t* table, uint64_t size, cons
                 number = names_find(&emitter.graph.names, strings + name, <uint32_t>(dot - (strings + name)))
             if number == 0:
                 continue
-            if emitter.data_symbol_count >= emitter.data_symbol_capacity:
-                if grow_array(<void**>&emitter.data_symbols, &emitter.data_symbol_capacity, emitter.data_symbol_count + 1,
-                              sizeof(Symbol)):
-                    return ERR_MEMORY
+            if grow(<void**>&emitter.data_symbols, &emitter.data_symbol_capacity, emitter.data_symbol_count + 1,
+                    sizeof(Symbol)):
+                return ERR_MEMORY
             emitter.data_symbols[emitter.data_symbol_count].address = value
             emitter.data_symbols[emitter.data_symbol_count].name = number
             emitter.data_symbols[emitter.data_symbol_count].section = section
@@ -224,9 +224,8 @@ cdef int take_candidate(Emitter emitter, uint64_t place_number, uint64_t k) noex
         if s.prototype != cell and not same_for_callers(emitter, s.prototype, cell, 0):
             s.linkage |= F_INCONSISTENT
         return 0
-    if emitter.selected_count >= emitter.selected_capacity:
-        if grow_array(<void**>&emitter.selected, &emitter.selected_capacity, emitter.selected_count + 1, sizeof(Selected)):
-            return ERR_MEMORY
+    if grow(<void**>&emitter.selected, &emitter.selected_capacity, emitter.selected_count + 1, sizeof(Selected)):
+        return ERR_MEMORY
     s = &emitter.selected[emitter.selected_count]
     s.name = name
     s.prototype = cell

@@ -4,9 +4,8 @@
 A *node* is a record by its words. A *cell* is a type as it comes out: nearly always a node itself, but where a named
 struct or union has several definitions, units that see one of them have cells of their own for what leads to it.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._collect cimport Collector, KeptFunction, KeptTag, KeptVariable, UnitSlice
 from inlinetrace.generate._store cimport Names, Store, Words
 
@@ -73,7 +72,7 @@ cdef class Graph:
     cdef UnitPlace* places
     cdef uint64_t place_count
     cdef uint32_t* enums         # name -> 1 + the only definition's node, NONE if there are several
-    cdef uint32_t enum_names
+    cdef uint64_t enum_names
     cdef uint64_t enum_changes   # how often what an enum's name means has changed
     cdef uint32_t* definitions   # 2 * name + is_union -> first definition's node
     cdef uint32_t* forwards      # the same -> node of the declaration

@@ -7,6 +7,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._collect cimport NAME_NUMBER, NAME_PACKED, Collector
 from inlinetrace.generate._store cimport (
@@ -221,16 +222,11 @@ cdef class Graph:
 
     cdef int learn_enum(self, uint32_t name, uint32_t node) noexcept nogil:
         """Note that ``node`` is a definition of the enum ``name``."""
-        cdef uint32_t wanted
-        cdef void* moved
-        if name >= self.enum_names:
-            wanted = 2 * name + 1024
-            moved = realloc(self.enums, <size_t>wanted * 4)
-            if moved == NULL:
+        cdef uint64_t known = self.enum_names
+        if name >= known:
+            if grow(<void**>&self.enums, &self.enum_names, 2 * <uint64_t>name + 1024, 4):
                 return ERR_MEMORY
-            self.enums = <uint32_t*>moved
-            memset(self.enums + self.enum_names, 0, <size_t>(wanted - self.enum_names) * 4)
-            self.enum_names = wanted
+            memset(self.enums + known, 0, (self.enum_names - known) * 4)
         if self.enums[name] == 0:
             self.enums[name] = node
             self.enum_changes += 1

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memchr, memcmp, memset
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lines cimport LineProgram
 from inlinetrace.dwarf._lists cimport LINES_NEEDED, Entry, live_entry, raise_list_error, resolve_list
@@ -24,7 +25,7 @@ from inlinetrace.generate._expressions cimport (
     C_CLANG, C_GCC, C_OTHER, S_CONSTANT, S_PIECES, S_PLAIN, Form, Frames, Outcome, Place, Target, constant_outcome,
     doubt_of, fits, resolve_simple, same_form, status_of,
 )
-from inlinetrace.generate._tables cimport add_number, make_room, mix, next_number
+from inlinetrace.generate._tables cimport add_number, mix, next_number
 
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.dwarf._scan import scan

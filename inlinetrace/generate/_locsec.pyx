@@ -9,10 +9,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.elf._search cimport count_up_to
 from inlinetrace.generate._locations cimport Collected, FormTable, SiteItem
 from inlinetrace.generate._expressions cimport Form
-from inlinetrace.generate._tables cimport Table, add_number, make_room, mix, next_number
+from inlinetrace.generate._tables cimport Table, add_number, mix, next_number
 
 from array import array as make_array
 from collections import namedtuple

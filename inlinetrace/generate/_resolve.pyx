@@ -6,16 +6,17 @@ A cycle of C types goes through a named struct or union, so what is left has non
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.generate._annotations cimport add_declaration_tags, add_type_tags, follow_notes
 from inlinetrace.generate._collect cimport (
     ERR_CYCLE, ERR_MEMORY, ERR_NO_TYPE, ERR_TOO_LARGE, F_BITS_UNPLACED, F_CODE, F_DECLARATION, F_EXTERNAL,
-    F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_UNEXPECTED, F_VARIADIC, R_PASS, R_UNDEFINED, R_VOID, UNRESOLVED,
+    F_NAMELESS, F_ODD, F_REORDERED, F_SIGNED, F_UNEXPECTED, F_VARIADIC, R_PASS, R_UNDEFINED, UNRESOLVED,
     Collector, Function, Item, KeptFunction, KeptVariable, Record, UnitSlice, Variable,
 )
 from inlinetrace.generate._places cimport register_at_entry
 from inlinetrace.generate._store cimport (
     B_ARRAY, B_CONST, B_ENUM, B_ENUM64, B_FLOAT, B_FUNC_PROTO, B_FWD, B_INT, B_PTR, B_RESTRICT, B_STRUCT, B_TYPEDEF,
-    B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, MAX_VLEN, grow_array, push, reserve, store_intern,
+    B_TYPE_TAG, B_UNION, B_VOLATILE, HEAD_FLAG, HEAD_VLEN, MAX_VLEN, push, reserve, store_intern,
 )
 
 cdef enum:
@@ -497,10 +498,8 @@ cdef int _keep_functions(Collector c) noexcept nogil:
         node = store_intern(&c.store, c.scratch.v, n)
         if node == 0:
             return ERR_MEMORY
-        if c.kept_function_count >= c.kept_function_capacity:
-            if grow_array(<void**>&c.kept_functions, &c.kept_function_capacity, c.kept_function_count + 1,
-                          sizeof(KeptFunction)):
-                return ERR_MEMORY
+        if grow(<void**>&c.kept_functions, &c.kept_function_capacity, c.kept_function_count + 1, sizeof(KeptFunction)):
+            return ERR_MEMORY
         kept = &c.kept_functions[c.kept_function_count]
         c.kept_function_count += 1
         kept.key = f.key
@@ -567,10 +566,8 @@ cdef int _keep_variables(Collector c) noexcept nogil:
         error = _word(c, v.reference if v.reference else described.reference, &by, &word)
         if error:
             return error
-        if c.kept_variable_count >= c.kept_variable_capacity:
-            if grow_array(<void**>&c.kept_variables, &c.kept_variable_capacity, c.kept_variable_count + 1,
-                          sizeof(KeptVariable)):
-                return ERR_MEMORY
+        if grow(<void**>&c.kept_variables, &c.kept_variable_capacity, c.kept_variable_count + 1, sizeof(KeptVariable)):
+            return ERR_MEMORY
         kept = &c.kept_variables[c.kept_variable_count]
         c.kept_variable_count += 1
         kept.key = v.key
@@ -617,9 +614,8 @@ cdef int finish(Collector c) noexcept nogil:
         error = add_declaration_tags(c, first_function, first_variable)
         if error:
             return error
-    if c.slice_count >= c.slice_capacity:
-        if grow_array(<void**>&c.slices, &c.slice_capacity, c.slice_count + 1, sizeof(UnitSlice)):
-            return ERR_MEMORY
+    if grow(<void**>&c.slices, &c.slice_capacity, c.slice_count + 1, sizeof(UnitSlice)):
+        return ERR_MEMORY
     s = &c.slices[c.slice_count]
     c.slice_count += 1
     s.info = c.info_number

@@ -1,8 +1,6 @@
 # cython: language_level=3
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from inlinetrace.generate._collect cimport Collector
-from inlinetrace.generate._graph cimport Graph
 from inlinetrace.generate._store cimport Words
 
 # One unit as a graph of its entries; references in the order of a node's own.

@@ -4,9 +4,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._forms cimport Abbreviation, Abbreviations, Spec, UnitHeader
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_CONST, B_ENUM, B_FUNC_PROTO, B_INT, B_PTR, B_RESTRICT, B_STRUCT, B_TYPEDEF, B_UNION, B_VOLATILE, grow_array,
+    B_ARRAY, B_CONST, B_ENUM, B_FUNC_PROTO, B_INT, B_PTR, B_RESTRICT, B_STRUCT, B_TYPEDEF, B_UNION, B_VOLATILE,
 )
 
 cdef enum:
@@ -191,11 +192,10 @@ cdef int compile_shapes(Shapes* shapes, Abbreviations* table, UnitHeader* unit, 
     cdef bint loadable
     shapes.op_count = 0
     shapes.foreign = False
-    if table.count > shapes.capacity and grow_array(<void**>&shapes.shape, &shapes.capacity, table.count, sizeof(Shape)):
+    if grow(<void**>&shapes.shape, &shapes.capacity, table.count, sizeof(Shape)):
         return SHAPES_MEMORY
-    if table.count + <uint64_t>table.spec_count > shapes.op_capacity:
-        if grow_array(<void**>&shapes.ops, &shapes.op_capacity, table.count + <uint64_t>table.spec_count, sizeof(Op)):
-            return SHAPES_MEMORY
+    if grow(<void**>&shapes.ops, &shapes.op_capacity, table.count + <uint64_t>table.spec_count, sizeof(Op)):
+        return SHAPES_MEMORY
     for i in range(table.count):
         entry = &table.entries[i]
         shape = &shapes.shape[i]

@@ -1,7 +1,6 @@
 # cython: language_level=3
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from inlinetrace.dwarf._cursor cimport Cursor
 from inlinetrace.dwarf._forms cimport Abbreviations, UnitHeader
 from inlinetrace.dwarf._units cimport Info
 from inlinetrace.generate._tables cimport Table

@@ -9,13 +9,14 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb
 from inlinetrace.dwarf._forms cimport (
     V_BLOCK, V_REF, Abbreviation, Spec, UnitHeader, Value, find_abbreviation, free_abbreviations, load_abbreviations,
     read_form, skip_form,
 )
 from inlinetrace.dwarf._units cimport Info
-from inlinetrace.generate._tables cimport add_number, make_room, next_number
+from inlinetrace.generate._tables cimport add_number, next_number
 from inlinetrace.sites._functions cimport Function
 
 cdef enum:

@@ -5,9 +5,9 @@ A record is an array of 32-bit words: a head (kind, kind_flag, vlen), a name, a 
 adds, in the order of a BTF record. Equality is decided by all words; hashes only find candidates.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport inlinetrace_likely
 
 cdef enum:
@@ -125,7 +125,6 @@ cdef uint32_t names_intern(Names* n, const uint8_t* text, uint32_t length) noexc
 cdef uint32_t names_find(Names* n, const uint8_t* text, uint32_t length) noexcept nogil
 
 cdef int copy_array(void** array, const void* other, uint64_t count, size_t item) noexcept nogil
-cdef int grow_array(void** array, uint64_t* capacity, uint64_t wanted, size_t item) noexcept nogil
 
 cdef inline int room(void** array, uint64_t* capacity, uint64_t count, size_t item) noexcept nogil:
     """Make room for one more item at the end of an array; -1 without memory."""
@@ -133,7 +132,7 @@ cdef inline int room(void** array, uint64_t* capacity, uint64_t count, size_t it
         return 0
     if count >= 0x0ffffff0:
         return -1
-    return grow_array(array, capacity, count + 1, item)
+    return grow(array, capacity, count + 1, item)
 
 cdef struct Words:
     uint32_t* v
@@ -141,14 +140,11 @@ cdef struct Words:
     uint64_t capacity
 
 cdef inline int push(Words* w, uint32_t value) noexcept nogil:
-    if w.n == w.capacity:
-        if grow_array(<void**>&w.v, &w.capacity, w.n + 1, 4):
-            return -1
+    if grow(<void**>&w.v, &w.capacity, w.n + 1, 4):
+        return -1
     w.v[w.n] = value
     w.n += 1
     return 0
 
 cdef inline int reserve(Words* w, uint64_t more) noexcept nogil:
-    if w.n + more > w.capacity:
-        return grow_array(<void**>&w.v, &w.capacity, w.n + more, 4)
-    return 0
+    return grow(<void**>&w.v, &w.capacity, w.n + more, 4)

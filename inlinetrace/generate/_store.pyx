@@ -4,23 +4,11 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from inlinetrace._arrays cimport grow
+
 cdef enum:
     # what still fits a reference word beside the tag bits
     MAX_NODES = 0x7ffffff0
-
-
-cdef int grow_array(void** array, uint64_t* capacity, uint64_t wanted, size_t item) noexcept nogil:
-    """Make room for ``wanted`` items; -1 without memory."""
-    cdef uint64_t size = capacity[0] * 2 if capacity[0] else 256
-    cdef void* moved
-    while size < wanted:
-        size *= 2
-    moved = realloc(array[0], size * item)
-    if moved == NULL:
-        return -1
-    array[0] = moved
-    capacity[0] = size
-    return 0
 
 
 cdef int store_init(Store* s) noexcept nogil:
@@ -33,7 +21,7 @@ cdef int store_init(Store* s) noexcept nogil:
     s.following = <uint32_t*>calloc(s.node_capacity, 4)
     if s.table == NULL or s.start == NULL or s.hashes == NULL or s.following == NULL:
         return -1
-    if grow_array(<void**>&s.words, &s.capacity, 1 << 14, 4):
+    if grow(<void**>&s.words, &s.capacity, 1 << 14, 4):
         return -1
     # node 0 is void
     s.count = 1
@@ -162,7 +150,7 @@ cdef uint32_t store_lookup(Store* s, const uint32_t* words, uint32_t n) noexcept
         k = _slot_of_node(s, words, n, h)
     # store_intern compares as many words as a candidate of another kind may have: never beyond the array
     if s.used + n + 3 * <uint64_t>MAX_VLEN + 8 > s.capacity:
-        if s.used + n > 0xfffffff0U or grow_array(<void**>&s.words, &s.capacity, s.used + n + 3 * <uint64_t>MAX_VLEN + 8, 4):
+        if s.used + n > 0xfffffff0U or grow(<void**>&s.words, &s.capacity, s.used + n + 3 * <uint64_t>MAX_VLEN + 8, 4):
             return 0
     node = s.count
     memcpy(s.words + s.used, words, <size_t>n * 4)

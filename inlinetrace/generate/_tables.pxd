@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Growable arrays, and tables of what stands in them: distinct items are numbered from 1 in the order of their adding.
+"""Tables of what stands in arrays: distinct items are numbered from 1 in the order of their adding.
 
 A table has hashes and numbers only. Whoever looks for an item goes from slot to slot and compares the item itself.
 """
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 
 cdef struct Slot:
     uint32_t hash
@@ -14,21 +14,6 @@ cdef struct Table:
     Slot* slots              # NULL until something is added
     uint64_t mask
     uint64_t count
-
-cdef inline int make_room(void** array, uint64_t* capacity, uint64_t wanted, size_t item) except -1 nogil:
-    """Let an array have room for ``wanted`` items of that size."""
-    cdef uint64_t size
-    cdef void* moved
-    if wanted <= capacity[0]:
-        return 0
-    size = max(2 * capacity[0], wanted, 256)
-    moved = realloc(array[0], size * item)
-    if moved == NULL:
-        with gil:
-            raise MemoryError
-    array[0] = moved
-    capacity[0] = size
-    return 0
 
 cdef inline uint64_t mix(uint64_t hash_, uint64_t value) noexcept nogil:
     """A hash that depends on a value more."""

@@ -4,11 +4,12 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memcmp
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.generate._collect cimport F_EXTERNAL, Collector, KeptVariable
 from inlinetrace.generate._emit cimport ERR_MEMORY, ERR_NAME, NONE, Chosen, Emitter, Symbol
 from inlinetrace.generate._functions cimport is_identifier
 from inlinetrace.generate._graph cimport Held, Private, UnitPlace
-from inlinetrace.generate._store cimport TAG, TAG_NAME, TAG_UNION, Names, grow_array
+from inlinetrace.generate._store cimport TAG, TAG_NAME, TAG_UNION, Names
 
 
 cdef bint begins(const uint8_t* text, uint32_t length, const char* start, uint32_t size) noexcept nogil:
@@ -113,9 +114,8 @@ cdef int choose_variables(Emitter emitter, const uint64_t* sections, uint64_t co
                 if k - held.slices[place.slice].first_variable < own.variable_count:
                     if own.types[k - held.slices[place.slice].first_variable]:
                         type_ = own.types[k - held.slices[place.slice].first_variable]
-            if emitter.chosen_count >= emitter.chosen_capacity:
-                if grow_array(<void**>&emitter.chosen, &emitter.chosen_capacity, emitter.chosen_count + 1, sizeof(Chosen)):
-                    return ERR_MEMORY
+            if grow(<void**>&emitter.chosen, &emitter.chosen_capacity, emitter.chosen_count + 1, sizeof(Chosen)):
+                return ERR_MEMORY
             chosen = &emitter.chosen[emitter.chosen_count]
             chosen.address = v.address
             chosen.size = v.size

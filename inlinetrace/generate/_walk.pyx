@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 
+from inlinetrace._arrays cimport grow
 from inlinetrace.dwarf._cursor cimport Cursor, make_cursor, read_uleb, skip
 from inlinetrace.dwarf._forms cimport (
     ERR_ABBREV, Abbreviation, UnitHeader, find_abbreviation, load_abbreviations, skip_form,
@@ -20,7 +21,7 @@ from inlinetrace.generate._shapes cimport (
     W_SUBROUTINE, W_VARIABLE, W_VARIADIC, W_VOID, Op, Shape, compile_shapes,
 )
 from inlinetrace.generate._store cimport (
-    B_ARRAY, B_ENUM, B_FUNC_PROTO, B_INT, B_PTR, B_STRUCT, B_TYPEDEF, B_UNION, TAG, TAG_UNION, grow_array, push,
+    B_ARRAY, B_ENUM, B_FUNC_PROTO, B_INT, B_PTR, B_STRUCT, B_TYPEDEF, B_UNION, TAG, TAG_UNION, push,
     room,
 )
 
@@ -86,7 +87,7 @@ cdef int begin_unit(Collector reader) noexcept nogil:
             reader.error_at = reader.unit_key
             return ERR_MANY
         if unit.end - unit.offset > reader.map_capacity:
-            if grow_array(<void**>&reader.map, &reader.map_capacity, unit.end - unit.offset, 4):
+            if grow(<void**>&reader.map, &reader.map_capacity, unit.end - unit.offset, 4):
                 return ERR_MEMORY
             memset(reader.map, 0, reader.map_capacity * 4)
     return 0

@@ -2,9 +2,10 @@
 """From the records of DWARF to Sites: the path that every row of a listing takes."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
 
+from inlinetrace._arrays cimport make_room
 from inlinetrace.code._flow cimport COPIES, REENTERED, SHARED_ADDRESS, Flow, Range
 from inlinetrace.dwarf._forms cimport UnitHeader
 from inlinetrace.dwarf._lists cimport Entry, find_live, raise_list_error, resolve_list
@@ -77,22 +78,13 @@ cdef class Rows:
 
     cdef RowRecord* items
     cdef Py_ssize_t count
-    cdef Py_ssize_t room
+    cdef uint64_t room
 
     def __dealloc__(self):
         free(self.items)
 
     cdef int reserve(self, Py_ssize_t more) except -1:
-        cdef void* moved
-        cdef Py_ssize_t wanted = self.count + more
-        if wanted > self.room:
-            wanted = max(wanted, 2 * self.room)
-            moved = realloc(self.items, wanted * sizeof(RowRecord))
-            if moved == NULL:
-                raise MemoryError
-            self.items = <RowRecord*>moved
-            self.room = wanted
-        return 0
+        return make_room(<void**>&self.items, &self.room, self.count + more, sizeof(RowRecord))
 
     def extend(self, uint32_t info, list ids not None, bint inlined):
         """Append records of one Info by their ids."""
@@ -194,7 +186,7 @@ cdef class Builder:
     cdef Flow flow, near_flow
     cdef bint region_known, symbol_known, flow_known
     cdef Range* ranges
-    cdef Py_ssize_t range_room
+    cdef uint64_t range_room
 
     def __cinit__(self, dwarf, surroundings, locator, module):
         self.dwarf = dwarf
@@ -364,7 +356,6 @@ cdef class Builder:
     cdef Py_ssize_t ranges_of(self, Records records, SiteRecord* s) except -1:
         """Read the ranges of a site; return how many there are."""
         cdef Py_ssize_t i, count
-        cdef void* moved
         if not s.flags & HAS_RANGES:
             count = 1 if s.flags & HAS_LOW else 0
         else:
@@ -372,12 +363,7 @@ cdef class Builder:
             count = records.lists.found.count
             # what is asked of ranges takes far longer than reading them
             records.lists.charge(255 * <uint64_t>count)
-        if count > self.range_room:
-            moved = realloc(self.ranges, count * sizeof(Range))
-            if moved == NULL:
-                raise MemoryError
-            self.ranges = <Range*>moved
-            self.range_room = count
+        make_room(<void**>&self.ranges, &self.range_room, count, sizeof(Range))
         if not s.flags & HAS_RANGES:
             if count:
                 self.ranges[0].begin = s.low
