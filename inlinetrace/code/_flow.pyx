@@ -5,7 +5,7 @@ The jumps are those of inlinetrace.code.analysis. Straight-line code is taken to
 found reachable may not be; what is found unreachable is not.
 """
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, malloc
 
 from inlinetrace._arrays cimport make_room
 
