@@ -2,8 +2,8 @@
 
 >>> in_order(scan, tasks, jobs=2)                # [scan(task) for task in tasks]
 >>> spread([first.scan, second.scan], tasks)     # the same, by readers that keep what they have found
->>> ahead = Ahead(load, jobs=2)                  # begins now
->>> ahead.result()                               # what load() has returned or raised
+>>> with Ahead(load, jobs=2) as ahead:           # begins now
+...     ahead.result()                           # what load() has returned or raised
 
 concurrent.futures does this too, and costs every start of a command a tenth of its time.
 """
@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -69,8 +69,22 @@ def spread(workers: Sequence[Callable[[Task], Result]], tasks: Sequence[Task]) -
         for thread in threads:
             thread.join()
     if failed:
-        raise failed[min(failed)]
+        raise_once(failed, min(failed))
     return [results[number] for number in range(len(tasks))]
+
+
+def raise_once(failed: dict[int, BaseException], number: int) -> NoReturn:
+    """Raise one of the exceptions and forget them all.
+
+    One that is remembered where its traceback leads is freed by the collector of cycles only, which lets go of a
+    memoryview before those who still read it (CPython's memory_clear).
+    """
+    error = failed[number]
+    failed.clear()
+    try:
+        raise error
+    finally:
+        del error
 
 
 class Ahead(Generic[Result]):
@@ -82,7 +96,7 @@ class Ahead(Generic[Result]):
     def __init__(self, work: Callable[[], Result], jobs: int) -> None:
         self._work = work
         self._done: list[Result] = []
-        self._failed: list[BaseException] = []
+        self._failed: dict[int, BaseException] = {}
         self._thread: threading.Thread | None = None
         if jobs > 1:
             thread = threading.Thread(target=self._run)
@@ -94,14 +108,23 @@ class Ahead(Generic[Result]):
         try:
             self._done.append(self._work())
         except BaseException as error:
-            self._failed.append(error)
+            self._failed[0] = error
+
+    def __enter__(self) -> Ahead[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait, so that no thread goes on behind a failure elsewhere; what it has raised then is not told."""
+        if self._thread is not None:
+            self._thread.join()
+        self._failed.clear()
 
     def result(self) -> Result:
-        """Wait for the work and return what it returned. Raises what it raised."""
+        """Wait for the work and return what it returned, or raise what it raised; not to be asked again then."""
         if self._thread is not None:
             self._thread.join()
         elif not self._done and not self._failed:
             self._run()
         if self._failed:
-            raise self._failed[0]
+            raise_once(self._failed, 0)
         return self._done[0]

@@ -24,8 +24,11 @@ from inlinetrace.cli.terminal import say, visible
 from inlinetrace.errors import InlineTraceError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from inlinetrace.btf.reader import Btf
     from inlinetrace.generate.base import Base
+    from inlinetrace.generate.features import Features
     from inlinetrace.generate.pipeline import Generated, Report, Settings
     from inlinetrace.target.host import Host
     from inlinetrace.target.image import Image
@@ -93,7 +96,23 @@ def _add_format_arguments(group: argparse._ArgumentGroup) -> None:
         help="a site's address: its entry, or the lowest one as pahole takes it (default: entry)",
     )  # fmt: skip
     group.add_argument("--doubtful", action="store_true", help="keep locations that may show another value")
-    group.add_argument("--btf-features", metavar="LIST", help="features of the types, as pahole's --btf_features")
+    _add_pahole_arguments(group)
+
+
+def _add_pahole_arguments(group: argparse._ArgumentGroup) -> None:
+    """Options that kernel builds hand over to pahole, under pahole's names too."""
+    group.add_argument(
+        "--btf-features", "--btf_features", metavar="LIST", action="append", default=[],
+        help="features of the types, named as pahole names them, besides all those of 'default'; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--btf-features-strict", "--btf_features_strict", metavar="LIST", action="append", default=[],
+        help="the same, but names that are not known are an error",
+    )  # fmt: skip
+    group.add_argument(
+        "--lang-exclude", "--lang_exclude", metavar="LIST",
+        help="languages whose units are left out (default: rust,c++)",
+    )  # fmt: skip
 
 
 def _jobs(text: str) -> int:
@@ -169,7 +188,6 @@ def run(args: argparse.Namespace) -> int:
 def settings_of(args: argparse.Namespace) -> Settings:
     """What the options ask for. Raises UsageError."""
     from inlinetrace.btf.kinds import Dialect
-    from inlinetrace.generate.features import Features
     from inlinetrace.generate.locations import SiteAddress
     from inlinetrace.generate.locsec import LocsecName, LocsecSettings, Order
     from inlinetrace.generate.pipeline import Settings, Wanted
@@ -177,7 +195,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
     return Settings(
         Wanted.BASE if args.base_only else Wanted.INLINE if args.inline_only else Wanted.BOTH,
-        Features() if args.btf_features is None else Features.parse(args.btf_features),
+        _features(args),
         SiteAddress(args.site_address),
         args.doubtful,
         LocsecSettings(
@@ -186,7 +204,29 @@ def settings_of(args: argparse.Namespace) -> Settings:
             OffsetBase(args.offset_base) if args.offset_base else None,
             Order(args.order) if args.order else None,
         ),
+        _languages(args),
     )
+
+
+def _features(args: argparse.Namespace) -> Features:
+    from inlinetrace.generate.features import Features
+
+    if args.btf_features_strict:
+        Features.parse(*args.btf_features_strict, strict=True)
+    lists = [*args.btf_features, *args.btf_features_strict]
+    return Features.parse(*lists) if lists else Features()
+
+
+def _languages(args: argparse.Namespace) -> tuple[str, ...]:
+    from inlinetrace.generate.types import EXCLUDED_LANGUAGES, LANGUAGES
+
+    if args.lang_exclude is None:
+        return EXCLUDED_LANGUAGES
+    names = tuple(name.strip().lower() for name in args.lang_exclude.split(",") if name.strip())
+    unknown = [name for name in names if name not in LANGUAGES]
+    if unknown:
+        raise UsageError(f"no such language: {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
+    return names
 
 
 def _tasks(args: argparse.Namespace, host: Host) -> list[_Task]:
@@ -253,6 +293,7 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
     progress = Progress() if sys.stderr.isatty() and not args.quiet else None
     try:
         image = _open(task, args, host)
+        _check_complete(image)
         if settings.wanted is Wanted.INLINE:
             base = _own_base(image, base)
             _check_build(image, base, host)
@@ -270,8 +311,18 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
     if not args.quiet:
         for line in _lines(task.name, made):
             print(visible(line), file=sys.stderr)
-    if not args.no_cache:
-        _keep(host, image, made, base.paths)
+    if not args.no_cache and settings.plain:
+        _keep(host, image, made, base)
+
+
+def _check_complete(image: Image) -> None:
+    """Refuse to make BTF of a part of the DWARF. Raises NotFoundError."""
+    missing = image.dwarf.split.missing
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise NotFoundError(
+            f"split DWARF: {missing[0]}{more} not found: its types and sites would be missing", path=image.debug.path
+        )
 
 
 def _check_build(image: Image, base: _Base, host: Host) -> None:
@@ -308,12 +359,16 @@ def _own_base(image: Image, base: _Base) -> _Base:
     from inlinetrace.btf.reader import Btf
     from inlinetrace.generate.base import Base
 
-    if base.btf is not None and not image.program.relocatable:
+    if len(base.paths) > 1 or (base.btf is not None and not image.program.relocatable):
+        # every level is named, or nothing but the whole of BASE is meant
         return base
     for elf in (image.program, image.debug):
         section = elf.section(MAIN)
         if section is not None and not section.nobits and section.size:
-            own = Btf(elf.raw_data(section), base.btf, path=elf.path, section=MAIN)
+            data = elf.raw_data(section)
+            if base.btf is not None and base.btf.data == data:
+                return base
+            own = Btf(data, base.btf, path=elf.path, section=MAIN)
             return _Base(Base(own), [*base.paths, os.path.abspath(elf.path)])
     if base.btf is None:
         raise UsageError(f"{image.path} has no section .BTF that location info could refer to: name the types with -B")
@@ -321,20 +376,23 @@ def _own_base(image: Image, base: _Base) -> _Base:
 
 
 def _write(task: _Task, args: argparse.Namespace, image: Image, made: Generated) -> None:
-    from inlinetrace.generate.output import write_together
+    from contextlib import ExitStack
 
-    if args.embed:
-        _embed(args.embed, image, made)
-    if args.output is None and args.embed:
-        return
-    folder = args.output or "."
+    with ExitStack() as together:
+        if args.embed:
+            _embed(together, args.embed, image, made)
+        if args.output is not None or not args.embed:
+            _write_objects(task, args.output or ".", made)
+
+
+def _write_objects(task: _Task, folder: str, made: Generated) -> None:
+    from inlinetrace.generate.output import write_error, write_together
+
     try:
         os.makedirs(folder, exist_ok=True)
-    except FileExistsError as error:
+    except (FileExistsError, NotADirectoryError) as error:
         raise InlineTraceError("is not a directory", path=folder) from error
     except OSError as error:
-        from inlinetrace.generate.output import write_error
-
         raise write_error(error, folder) from error
     contents = {".BTF": made.base, ".BTF.inline": made.inline}
     write_together(
@@ -342,7 +400,8 @@ def _write(task: _Task, args: argparse.Namespace, image: Image, made: Generated)
     )
 
 
-def _embed(path: str, image: Image, made: Generated) -> None:
+def _embed(together: ExitStack, path: str, image: Image, made: Generated) -> None:
+    """Write the copy with the sections; it appears when ``together`` ends without an error."""
     from inlinetrace.elf.embed import write_with_sections
     from inlinetrace.elf.file import ElfFile
     from inlinetrace.generate.output import Output
@@ -354,17 +413,16 @@ def _embed(path: str, image: Image, made: Generated) -> None:
         raise UsageError(f"{path} is a pipe: --embed does not write from front to back, and needs a file")
     mode = os.stat(image.path).st_mode & 0o777
     sections = {name: data for name, data in ((".BTF", made.base), (".BTF.inline", made.inline)) if data is not None}
-    with Output(path, mode=mode) as output:
-        write_with_sections(elf, sections, output.file)
+    write_with_sections(elf, sections, together.enter_context(Output(path, mode=mode)).file)
 
 
-def _keep(host: Host, image: Image, made: Generated, bases: list[str]) -> None:
+def _keep(host: Host, image: Image, made: Generated, base: _Base) -> None:
     """Keep the result for ``list``, which finds it by the build id."""
     from inlinetrace.target.cache import Cache
 
     build_id = image.debug.build_id or image.program.build_id
     if made.inline is not None and build_id is not None:
-        Cache(host, build_id).remember_location_info(made.inline, made.base, bases)
+        Cache(host, build_id).remember_location_info(made.inline, made.base, base.paths, base.btf)
 
 
 def _lines(name: str, made: Generated) -> Iterator[str]:
@@ -395,6 +453,7 @@ def _missing(name: str, report: Report) -> Iterator[str]:
     left_out = [
         (report.transparent, "that are parts of a function joined to it again"),
         (report.without_address, "without an address"),
+        (report.of_other_languages, "in units of other languages than C"),
         (written.without_section, "outside of the code sections"),
         (written.without_function, "of functions that have no FUNC"),
         (written.out_of_range, "too far away for an offset"),

@@ -17,7 +17,6 @@ import fnmatch
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from inlinetrace.cli._rows import Tally
@@ -91,15 +90,18 @@ def run(args: argparse.Namespace) -> int:
     missing = _missing(image, patterns)
     summary = Summary(not args.inside)
     renderer = Renderer(image.machine, image.name_address, image.address_kind)
-    lines = []
-    show = renderer.json if args.json else partial(renderer.line, verbose=args.verbose)
+    lines: list[str] = []
+    object_of = renderer.json
     count = summary.tally.add
     gone = 0
     for site in keep(listing.sites(), args, summary):
         count(site)
         gone += image.is_gone(site.section)
-        lines.append(show(site) if args.json else visible(show(site)))
-        if len(lines) == _LINES_AT_ONCE:
+        if args.json:
+            lines.append(object_of(site))
+        else:
+            lines += map(visible, renderer.lines(site, args.verbose))
+        if len(lines) >= _LINES_AT_ONCE:
             _write(lines)
     _write(lines)
     sys.stdout.flush()

@@ -87,7 +87,7 @@ class Renderer:
                 text += f", {location.detail}"
         return f"{declare(parameter.type.text, parameter.name)} [{text}]"
 
-    def line(self, site: Site, verbose: bool) -> str:
+    def lines(self, site: Site, verbose: bool) -> list[str]:
         """The listing line, in the shape of ``pfunct --inline_sites``; with ``verbose`` more lines, indented."""
         where = []
         if site.symbol is not None:
@@ -103,9 +103,9 @@ class Renderer:
             text += f" (out of line as {site.copy})" if site.copy else " (out of line)"
         elif Mark.TRANSPARENT in site.marks:
             text += " (transparent)"
-        if not verbose:
-            return text
         lines = [text]
+        if not verbose:
+            return lines
         if site.inlined:
             outer = [*(frame.function for frame in site.chain), *([site.container] if site.container else [])]
             calls = [site.call, *(frame.call for frame in site.chain)]
@@ -115,7 +115,7 @@ class Renderer:
         if site.declared is not None:
             lines.append(f"    declared at {source(site.declared)}")
         lines += [f"    {MARK_TEXT[mark]} ({mark.value})" for mark in site.marks]
-        return "\n".join(lines)
+        return lines
 
 
 def source(call: CallSite | None) -> str:

@@ -11,6 +11,7 @@ cdef struct Entry:
     uint64_t name            # packed string reference
     uint64_t type            # key, valid if has_type
     uint64_t origin          # key of the abstract origin, 0 without
+    uint64_t signature       # key of the type in a unit of its own that this stands for, 0 without
     uint64_t byte_size
     uint64_t encoding
     uint64_t sibling
@@ -66,6 +67,7 @@ cdef class DieReader:
     cdef UnitHeader* open_unit(self, Info info, uint64_t offset) except NULL
     cdef uint64_t target(self, Info info, Value* value, uint64_t key) except? 0xffffffffffffffff
     cdef int read(self, Info info, UnitHeader* unit, uint64_t key, Entry* entry) except -1
+    cdef Info read_type(self, uint64_t* key, UnitHeader** unit, Entry* entry)
     cdef uint64_t after(self, Info info, UnitHeader* unit, Entry* entry, uint64_t key) except 0
     cdef object name_at(self, Info info, uint64_t key, uint64_t reference)
     cdef int read_signature(self, uint64_t key) except -1

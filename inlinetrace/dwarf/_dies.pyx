@@ -149,6 +149,9 @@ cdef class DieReader:
             elif spec.attribute == 0x31:
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 entry.origin = self.target(info, &value, key)
+            elif spec.attribute == 0x69:
+                read_form(&c, unit, spec.form, spec.implicit, &value)
+                entry.signature = self.target(info, &value, key)
             elif spec.attribute == 0x0b:
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 entry.byte_size = value.value
@@ -175,6 +178,18 @@ cdef class DieReader:
                 raise FormatError(describe(c.error), path=info.path, section=info.section, offset=c.error_at)
         entry.next = c.pos
         return 0
+
+    cdef Info read_type(self, uint64_t* key, UnitHeader** unit, Entry* entry):
+        """Read a type's entry; ``key`` becomes that of the type unit's where it only stands for that."""
+        cdef Info info = self.info_of(key[0])
+        unit[0] = self.open_unit(info, key[0] & OFFSET_MASK)
+        self.read(info, unit[0], key[0], entry)
+        if entry.signature and entry.signature != 0xffffffffffffffffULL and entry.signature != key[0]:
+            key[0] = entry.signature
+            info = self.info_of(key[0])
+            unit[0] = self.open_unit(info, key[0] & OFFSET_MASK)
+            self.read(info, unit[0], key[0], entry)
+        return info
 
     cdef uint64_t after(self, Info info, UnitHeader* unit, Entry* entry, uint64_t key) except 0:
         """Offset of the next sibling of ``entry``, whose children are passed over without recursion."""
@@ -419,9 +434,7 @@ cdef class DieReader:
             if steps > MAX_CHAIN:
                 raise FormatError("a type refers to itself", path=self.info_of(key).path,
                                   section=self.info_of(key).section, offset=key & OFFSET_MASK)
-            info = self.info_of(current)
-            unit = self.open_unit(info, current & OFFSET_MASK)
-            self.read(info, unit, current, &entry)
+            info = self.read_type(&current, &unit, &entry)
             tag = entry.tag
             if tag == 0x0f or tag == 0x10 or tag == 0x42:          # pointer, reference, rvalue reference
                 star = "*" if tag == 0x0f else "&" if tag == 0x10 else "&&"
@@ -486,9 +499,7 @@ cdef class DieReader:
                 said[used] = 0xff
                 used += 1
                 break
-            info = self.info_of(current)
-            unit = self.open_unit(info, current & OFFSET_MASK)
-            self.read(info, unit, current, &entry)
+            info = self.read_type(&current, &unit, &entry)
             if entry.tag >= 0xff:
                 return None
             said[used] = <uint8_t>entry.tag
@@ -586,9 +597,7 @@ cdef class DieReader:
             if steps > MAX_CHAIN:
                 raise FormatError("a type refers to itself", path=self.info_of(key).path,
                                   section=self.info_of(key).section, offset=key & OFFSET_MASK)
-            info = self.info_of(current)
-            unit = self.open_unit(info, current & OFFSET_MASK)
-            self.read(info, unit, current, &entry)
+            info = self.read_type(&current, &unit, &entry)
             if entry.tag in (0x16, 0x26, 0x35, 0x37, 0x47):
                 current = entry.type if entry.has_type else 0
                 continue

@@ -45,7 +45,6 @@ GNU_PUSH_TLS_ADDRESS = 0xE0
 GNU_UNINIT, GNU_ENCODED_ADDR, GNU_IMPLICIT_POINTER, GNU_ENTRY_VALUE, GNU_CONST_TYPE = range(0xF0, 0xF5)
 GNU_REGVAL_TYPE, GNU_DEREF_TYPE, GNU_CONVERT = range(0xF5, 0xF8)
 GNU_REINTERPRET, GNU_PARAMETER_REF, GNU_ADDR_INDEX, GNU_CONST_INDEX, GNU_VARIABLE_VALUE = range(0xF9, 0xFE)
-_LOW_USER = 0xE0
 
 # Operands: A address; b h i q signed and B H I Q unsigned, 1 2 4 8 bytes; U S LEB128; O offset of the DWARF format;
 # K and k blocks with a ULEB or one-byte length; E an expression with a ULEB length; J a branch.
@@ -144,7 +143,8 @@ class Operation(NamedTuple):
 
     Operands are integers, bytes (blocks), or operations (the expression of DW_OP_entry_value). A branch has two: the
     distance in bytes and the index of the operation it goes to (the number of operations for the end).
-    A vendor's operation that is not known has one operand, the rest of the expression: its length cannot be told.
+    An operation that is not known, a vendor's or one of a later DWARF, has one operand, the rest of the expression: its
+    length cannot be told.
     """
 
     opcode: int
@@ -168,7 +168,7 @@ def decode(
     """Return the operations of ``expression``.
 
     ``version`` is the unit's: in version 2 references to .debug_info have the size of an address. Raises FormatError
-    for an expression that is truncated, has an undefined opcode, or branches to where no operation starts; its
+    for an expression that is truncated, or branches to where no operation starts; its
     ``offset`` counts from the start of the expression.
     """
     reference_size = address_size if version < 3 else offset_size
@@ -193,8 +193,6 @@ def _decode(
         position += 1
         known = _FORMATS.get(opcode)
         if known is None:
-            if opcode < _LOW_USER:
-                raise FormatError(f"undefined DWARF operation {opcode:#04x}", offset=start)
             operations.append(Operation(opcode, (expression[position:],)))
             break
         codes = known[1]

@@ -5,9 +5,9 @@
 >>> records = dwarf.records_naming(["foo"]) # the same, but only what functions of that name need is scanned
 >>> dwarf.cfa(0xffffffff81000123)           # (register, offset)
 
-Units may stand in ``.debug_info``, in ``.debug_types`` (DWARF 4 type units), in the supplementary file that dwz makes,
-and in ``.dwo`` or ``.dwp`` files beside the program (split DWARF). Each place is one Info; an entry is named by a key,
-the number of its Info above bit 44 and its offset below.
+Units may stand in ``.debug_info`` (an object with type units has several sections of that name), in ``.debug_types``,
+in the supplementary file that dwz makes, and in ``.dwo`` or ``.dwp`` files beside the program (split DWARF). Each place
+is one Info; an entry is named by a key, the number of its Info above bit 44 and its offset below.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from inlinetrace.dwarf._scan import Chunk, scan, unread
 from inlinetrace.dwarf._units import Info
 from inlinetrace.dwarf.frames import CallFrames, FrameTable
 from inlinetrace.dwarf.split import SplitUnits, find_split_units
+from inlinetrace.elf.constants import SHF_GROUP
 from inlinetrace.errors import InlineTraceError
 
 if TYPE_CHECKING:
     from inlinetrace.elf.file import ElfFile
+    from inlinetrace.elf.sections import Section
 
 KEY_SHIFT = 44
 OFFSET_MASK = (1 << KEY_SHIFT) - 1
@@ -87,10 +89,8 @@ class DebugInfo:
         self._searched: dict[frozenset[str], list[int] | None] = {}
         self._units: dict[tuple[int, int], Unit] = {}
         self._lines: dict[tuple[int, int | None, int, str | None], LineProgram] = {}
-        supplement = None if alternate is None else self._make(alternate, ".debug_info", None)
-        self.infos: list[Info] = [self._make(elf, ".debug_info", supplement)]
-        if elf.data(".debug_types"):
-            self.infos.append(self._make(elf, ".debug_types", supplement))
+        supplement = None if alternate is None else self._make(alternate, alternate.section(".debug_info"), None)
+        self.infos: list[Info] = [self._make(elf, section, supplement) for section in _sections_of_units(elf)]
         if supplement is not None:
             self.infos.append(supplement)
         self._supplement = supplement
@@ -99,7 +99,7 @@ class DebugInfo:
         self.dies = DieReader(self.infos)
 
     @staticmethod
-    def _make(elf: ElfFile, section: str, alternate: Info | None) -> Info:
+    def _make(elf: ElfFile, section: Section | None, alternate: Info | None) -> Info:
         return Info(
             elf.data(section),
             abbrev=elf.data(".debug_abbrev"),
@@ -113,7 +113,7 @@ class DebugInfo:
             locations=elf.data(".debug_loc"),
             swap=elf.little_endian != (sys.byteorder == "little"),
             path=elf.path,
-            section=section,
+            section=".debug_info" if section is None else section.name,
             alternate=alternate,
         )
 
@@ -318,6 +318,13 @@ class DebugInfo:
         """
         found = self.frames.cfa(pc)
         return found if isinstance(found, tuple) else None
+
+
+def _sections_of_units(elf: ElfFile) -> list[Section | None]:
+    """The sections with units, that of the compile units first: an object file has one more for each type unit."""
+    main = sorted(elf.sections_named(".debug_info"), key=lambda section: section.flags & SHF_GROUP)
+    types = [section for section in elf.sections_named(".debug_types") if elf.data(section)]
+    return [*main, *types] if main else [None, *types]
 
 
 def no_debug_info(elf: ElfFile, what: str) -> InlineTraceError:

@@ -154,8 +154,9 @@ class ElfFile:
         return None if index is None else self.sections[index]
 
     def sections_named(self, name: str) -> list[Section]:
-        """Return all sections called ``name`` (section groups and ``-ffunction-sections`` repeat names)."""
-        return [section for section in self.sections if section.name == name]
+        """Return all sections that ``section`` may find (section groups and ``-ffunction-sections`` repeat names)."""
+        first = self.section(name)
+        return [] if first is None else [section for section in self.sections if section.name == first.name]
 
     @cached_property
     def program_headers(self) -> tuple[Segment, ...]:

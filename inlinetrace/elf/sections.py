@@ -24,6 +24,9 @@ from inlinetrace.errors import FormatError
 MAX_NAME_BYTES = 256 << 20
 
 
+_LAST_ADDRESS = (1 << 64) - 1
+
+
 class Section:
     """One section header; ``offset`` and ``size`` are what the file has, before decompression."""
 
@@ -235,6 +238,8 @@ def read_sections(data: memoryview, header: Header, path: str) -> tuple[Section,
         if budget < 0:
             raise FormatError("the section names are impossibly long", path=path, section="section headers")
         text = names[name:end].decode("utf-8", "surrogateescape") if names else ""
+        if flags & SHF_ALLOC and address + size > _LAST_ADDRESS:
+            raise FormatError(f"{text} reaches beyond the last address", path=path, section="section headers")
         sections.append(Section(index, text, kind, flags, address, offset, size, link, info, alignment, entry_size))
     return tuple(sections)
 

@@ -32,4 +32,4 @@ cdef class Collected:
     cdef list questions
     cdef uint64_t reasons[32]
     cdef uint64_t doubts[32]
-    cdef readonly uint64_t transparent, without_address, parameters
+    cdef readonly uint64_t transparent, without_address, of_other_languages, parameters

@@ -27,6 +27,7 @@ class Settings:
         image_base: int | None,
         low: bool,
         doubtful: bool,
+        excluded: frozenset[int],
     ) -> None: ...
 
 class Collected:
@@ -34,6 +35,7 @@ class Collected:
 
     transparent: int
     without_address: int
+    of_other_languages: int
     parameters: int
     def counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """How many parameters have no form, by Reason, and how many a doubt, by Doubt (whether kept or not)."""

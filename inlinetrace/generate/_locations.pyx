@@ -164,9 +164,10 @@ cdef class Settings:
     cdef Frames frames
     cdef Target target
     cdef bint low, doubtful
+    cdef frozenset excluded
 
     def __init__(self, dwarf, surroundings, *, locator, functions, lock, Frames frames not None, dialect, image_base,
-                 bint low, bint doubtful):
+                 bint low, bint doubtful, frozenset excluded not None):
         cdef int number
         elf = dwarf.elf
         self.dwarf = dwarf
@@ -179,6 +180,7 @@ cdef class Settings:
         self.image_base = image_base
         self.low = low
         self.doubtful = doubtful
+        self.excluded = excluded
         self.resolved = {}
         memset(&self.target, 0, sizeof(self.target))
         for number in range(512):
@@ -209,6 +211,7 @@ cdef class Collector:
     # of the unit at hand
     cdef LineProgram lines
     cdef object unit
+    cdef bint skipped
     cdef object compiler
     cdef int family
     cdef uint32_t flavour
@@ -258,6 +261,9 @@ cdef class Collector:
         settings = self.settings
         with settings.lock:
             self.unit = settings.dwarf.unit(self.number, index)
+            self.skipped = self.unit.language in settings.excluded
+            if self.skipped:
+                return 0
             self.lines = settings.dwarf.read_lines(self.unit)
             self.compiler = compiler_of(self.unit.producer)
             self.family = C_GCC if self.compiler is Compiler.GCC else C_CLANG if self.compiler is Compiler.CLANG else C_OTHER
@@ -276,6 +282,9 @@ cdef class Collector:
                 with gil:
                     self.open_unit(s.unit)
                 current = s.unit
+            if self.skipped:
+                out.of_other_languages += 1
+                continue
             at_entry = True
             address = 0
             if not self.address_of(s, &address, &at_entry):

@@ -115,7 +115,7 @@ cdef int _place_bits(Collector c, Record* r) noexcept nogil:
 
 cdef int _build_base(Collector c, Record* r) noexcept nogil:
     cdef uint32_t* w = c.scratch.v
-    cdef uint32_t encoding = r.reference, bits = r.last, size = r.size
+    cdef uint32_t encoding = r.reference, size = r.size
     cdef bint is_float = encoding == 3 or encoding == 4 or encoding == 9 or encoding == 0x0f
     w[1] = r.name
     w[2] = size
@@ -127,10 +127,8 @@ cdef int _build_base(Collector c, Record* r) noexcept nogil:
         w[0] = B_STRUCT
         w[1] = 0
         return _keep(c, r, 3)
-    if bits == 0 or bits > 8 * size:
-        bits = 8 * size
     w[0] = B_INT
-    w[3] = bits
+    w[3] = 8 * size
     if encoding == 5 or encoding == 6:
         w[3] |= 1 << 24
     elif encoding == 2:

@@ -38,6 +38,7 @@ cdef struct Item:
     bint has_type
     bint has_size
     bint strange             # something that only the ordinary reader understands
+    bint elsewhere           # a type that is described in a unit of its own
 
 cdef class Signatures:
     cdef Info info

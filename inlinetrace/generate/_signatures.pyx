@@ -189,6 +189,10 @@ cdef class Signatures:
             elif spec.attribute == 0x01:
                 read_form(&c, unit, spec.form, spec.implicit, &value)
                 item.sibling = value.value
+            elif spec.attribute == 0x69:
+                # the type has a unit of its own
+                item.elsewhere = True
+                skip_form(&c, unit, spec.form, spec.size)
             elif spec.attribute == 0x31 or spec.attribute == 0x47:
                 item.strange = True
                 skip_form(&c, unit, spec.form, spec.size)
@@ -299,7 +303,8 @@ cdef class Signatures:
         found.is_signed = 0
         for steps in range(MAX_CHAIN):
             unit = self.open_unit(offset)
-            if unit == NULL or self.read_item(unit, offset, &item) or not item.tag or (item.has_type and item.strange):
+            if unit == NULL or self.read_item(unit, offset, &item) or not item.tag or item.elsewhere \
+                    or (item.has_type and item.strange):
                 return 1
             if (item.tag == 0x16 or item.tag == 0x26 or item.tag == 0x35 or item.tag == 0x37 or item.tag == 0x47):
                 if not item.has_type:

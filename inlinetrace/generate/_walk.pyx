@@ -250,9 +250,8 @@ cdef int walk(Collector reader, uint64_t start) noexcept nogil:
             r.size = <uint32_t>v[S_A]
             if r.size == 0 and v[S_C]:
                 r.size = <uint32_t>((v[S_C] + 7) // 8)
-            # the encoding waits in the place of a reference, the bits in that of items
+            # the encoding waits in the place of a reference; fewer bits than the bytes have (_BitInt) no structure may hold
             r.reference = <uint32_t>v[S_B] & 0xff
-            r.last = <uint32_t>v[S_C]
             if r.reference == 5 or r.reference == 6:
                 r.flags |= F_SIGNED
             if (r.size & (r.size - 1) or r.size > 16 or r.size == 0) and (r.reference == 5 or r.reference == 7):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from inlinetrace._threads import Ahead
@@ -37,10 +39,17 @@ class Base:
         """``base`` itself, or what it takes to split one program from it."""
         return base if isinstance(base, Base) else Base(base)
 
-    def prepare(self, jobs: int) -> None:
-        """Begin to make what ``graph`` gives next, in another thread if that is one of ``jobs``."""
-        if self._coming is None and self._pattern is None:
-            self._coming = Ahead(self._load, jobs)
+    @contextmanager
+    def prepared(self, jobs: int) -> Iterator[None]:
+        """While that lasts, make what ``graph`` gives next, in another thread if that is one of ``jobs``."""
+        if self._pattern is not None:
+            yield
+            return
+        with Ahead(self._load, jobs) as self._coming:
+            try:
+                yield
+            finally:
+                self._coming = None
 
     def graph(self) -> Graph:
         """A graph that has all the types. Raises FormatError with the id of a type that cannot be read."""

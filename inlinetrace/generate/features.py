@@ -1,6 +1,6 @@
 """What to encode, named as pahole's ``--btf_features`` names it, so that kernel builds can hand over their list.
 
->>> Features.parse("encode_force,var,float,enum64,decl_tag,type_tag,optimized_func,consistent_func")
+>>> Features.parse("encode_force,var,float,enum64,decl_tag,type_tag,optimized_func,consistent_func", "attributes")
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from inlinetrace.errors import UsageError
-
-_NAMED_OTHERWISE = {"float": "floats"}
 
 
 class Features(NamedTuple):
@@ -41,23 +39,29 @@ class Features(NamedTuple):
     """A layout section, so that readers can pass over kinds that they do not know."""
 
     @classmethod
-    def parse(cls, text: str) -> Features:
-        """The features of a comma-separated list; ``all`` and ``default`` as pahole has them, others are ignored.
+    def parse(cls, *lists: str, strict: bool = False) -> Features:
+        """The features that are in one of the comma-separated ``lists``; ``all`` and ``default`` are ``cls()``.
 
-        pahole ignores unknown names so that one list serves many versions. Raises UsageError for an empty list.
+        pahole ignores names that it does not know, so that one list serves many versions; ``strict`` refuses them.
+        Raises UsageError for that, and where no list has a name.
         """
-        names = [name.strip() for name in text.split(",") if name.strip()]
+        names = {name.strip() for text in lists for name in text.split(",")} - {""}
         if not names:
             raise UsageError("an empty list of features; name some, or all, or default")
-        known = set(cls._fields)
-        if "default" in names:
-            return cls()
-        chosen = {_NAMED_OTHERWISE.get(name, name) for name in names}
-        if "all" in names:
-            chosen |= known - {"global_var", "layout"}
-        return cls(**{name: name in chosen for name in known})
+        unknown = names - FEATURE_NAMES.keys() - {"all", "default"}
+        if strict and unknown:
+            raise UsageError(f"no such feature: {', '.join(sorted(unknown))}; there are {', '.join(FEATURE_NAMES)}")
+        chosen = cls() if names & {"all", "default"} else cls.none()
+        return chosen._replace(**{field: True for name in names if (field := FEATURE_NAMES.get(name))})
 
     @classmethod
     def none(cls) -> Features:
         """No feature at all."""
         return cls(**dict.fromkeys(cls._fields, False))
+
+
+FEATURE_NAMES = {
+    **{"float" if field == "floats" else field: field for field in Features._fields},
+    **dict.fromkeys(("encode_force", "reproducible_build", "distilled_base", "attributes")),
+}
+"""The names that lists may have; those that change nothing here have no flag."""

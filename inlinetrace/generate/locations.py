@@ -41,11 +41,16 @@ class SiteAddress(enum.Enum):
 
 
 class LocationSettings(NamedTuple):
-    """What location info is to be like; ``doubtful`` keeps the locations that may show another value."""
+    """What location info is to be like.
+
+    ``doubtful`` keeps the locations that may show another value; units of the ``excluded`` languages (DW_LANG numbers)
+    are left out.
+    """
 
     dialect: Dialect = Dialect.NEW
     site_address: SiteAddress = SiteAddress.ENTRY
     doubtful: bool = False
+    excluded: frozenset[int] = frozenset()
 
 
 def collect(
@@ -72,6 +77,7 @@ def collect(
         image_base=image_base,
         low=settings.site_address is SiteAddress.LOW,
         doubtful=settings.doubtful,
+        excluded=settings.excluded,
     )
     return spread([_Reader(shared).collect for _ in range(jobs or dwarf.jobs)], dwarf.portions)
 

@@ -82,6 +82,11 @@ class LocsecSettings:
         return f"inline{section}" if wanted is LocsecName.INLINE and section.startswith(".") else section
 
     @property
+    def plain(self) -> bool:
+        """Whether everything is what belongs to a dialect that says all there is to say."""
+        return self.dialect is not Dialect.RFC and not (self.name or self.offset_base or self.order)
+
+    @property
     def from_image(self) -> bool:
         """Whether offsets count from the start of the image."""
         return self.dialect is Dialect.RFC or self.offset_base is OffsetBase.IMAGE

@@ -15,6 +15,7 @@ import enum
 from array import array
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace._threads import Ahead, processors
@@ -27,7 +28,15 @@ from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
 from inlinetrace.generate.locations import LocationSettings, SiteAddress, answer, collect, counts
 from inlinetrace.generate.locsec import InlineSections, LocsecSettings, Written, code_sections
-from inlinetrace.generate.types import ImageFacts, InlineObject, Types, functions_onto_base, types_from_dwarf
+from inlinetrace.generate.types import (
+    EXCLUDED_LANGUAGES,
+    ImageFacts,
+    InlineObject,
+    Types,
+    functions_onto_base,
+    language_numbers,
+    types_from_dwarf,
+)
 from inlinetrace.sites.from_btf import start_of_image
 
 if TYPE_CHECKING:
@@ -47,30 +56,33 @@ class Wanted(enum.Enum):
 
 
 class Settings(NamedTuple):
-    """What to make and how. ``features`` are those of the types."""
+    """What to make and how. ``features`` are those of the types; ``excluded_languages`` names of LANGUAGES."""
 
     wanted: Wanted = Wanted.BOTH
     features: Features = Features()
     site_address: SiteAddress = SiteAddress.ENTRY
     doubtful: bool = False
     locsec: LocsecSettings = LocsecSettings()
+    excluded_languages: tuple[str, ...] = EXCLUDED_LANGUAGES
+
+    @property
+    def plain(self) -> bool:
+        """Whether location info is what a listing takes for that of the build: exact, and nothing doubtful."""
+        return self.site_address is SiteAddress.ENTRY and not self.doubtful and self.locsec.plain
 
     @property
     def locations(self) -> LocationSettings:
         """The part that location info is collected by."""
-        return LocationSettings(self.locsec.dialect, self.site_address, self.doubtful)
-
-    @property
-    def layout(self) -> bool:
-        """Whether the base has a layout section, by which readers can pass over the location kinds."""
-        return self.features.layout or (self.wanted is Wanted.BOTH and self.locsec.dialect is not Dialect.RFC)
+        excluded = language_numbers(self.excluded_languages)
+        return LocationSettings(self.locsec.dialect, self.site_address, self.doubtful, excluded)
 
 
 class Report(NamedTuple):
     """What location info holds: ``located`` of ``parameters`` have a LOC_PARAM.
 
     ``reasons`` (Reason) and ``doubts`` (Doubt) say why the others have none; with ``doubtful`` those with a doubt are
-    among the located. ``transparent`` sites are no calls and were left out, as were ``without_address``.
+    among the located. ``transparent`` sites are no calls and were left out, as were those ``without_address`` and those
+    in units of languages that are left out.
     """
 
     written: Written
@@ -81,6 +93,7 @@ class Report(NamedTuple):
     doubts: Counter[str]
     transparent: int
     without_address: int
+    of_other_languages: int
 
     @property
     def sites(self) -> int:
@@ -119,12 +132,20 @@ def generate(
     jobs = jobs or processors()
     if settings.wanted is Wanted.BASE:
         tell("types")
-        return Generated(_types(image, settings, base, jobs).encode(layout=settings.layout), None, None)
+        return Generated(_types(image, settings, base, jobs).encode(layout=settings.features.layout), None, None)
     given = None if base is None else Base.of(base)
-    if settings.wanted is Wanted.INLINE:
-        if given is None:
-            raise UsageError("location info alone needs the types that it refers to")
-        given.prepare(jobs)
+    if settings.wanted is Wanted.INLINE and given is None:
+        raise UsageError("location info alone needs the types that it refers to")
+    with ExitStack() as waiting:
+        return _generate_inline(image, settings, given, jobs, tell, waiting)
+
+
+def _generate_inline(
+    image: Image, settings: Settings, base: Base | None, jobs: int, tell: Progress, waiting: ExitStack
+) -> Generated:
+    """Make the location info, for the types of ``base`` or with those; no thread outlasts ``waiting``."""
+    if settings.wanted is Wanted.INLINE and base is not None:
+        waiting.enter_context(base.prepared(jobs))
     tell("sites")
     start = image_base(image)
     parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
@@ -139,25 +160,32 @@ def generate(
         image.forget_code()
         found.describe(settings.locsec.dialect)
 
-    settled = Ahead(settle, jobs)
+    settled = waiting.enter_context(Ahead(settle, jobs))
     tell("types")
     main: bytes | None = None
-    if settings.wanted is Wanted.INLINE and given is not None:
-        beneath = given.btf
+    if settings.wanted is Wanted.INLINE and base is not None:
+        beneath = base.btf
         own = _functions(
             found,
-            lambda keys: functions_onto_base(image.dwarf, keys, given, features=settings.features, threads=jobs),
+            lambda keys: functions_onto_base(
+                image.dwarf,
+                keys,
+                base,
+                features=settings.features,
+                threads=jobs,
+                excluded_languages=settings.excluded_languages,
+            ),
         )
     else:
-        types = _types(image, settings, given, jobs)
-        main = types.encode(layout=settings.layout)
-        beneath = Btf(main, None if given is None else given.btf)
+        types = _types(image, settings, base, jobs)
+        main = types.encode(layout=settings.features.layout)
+        beneath = Btf(main, None if base is None else base.btf)
         own = _functions(found, types.inline_object)
     tell("location info")
     functions = _names_and_prototypes(own, beneath) if settings.locsec.dialect is Dialect.RFC else None
     settled.result()
     # at the end of the process that takes as long, and alone
-    forgotten = Ahead(image.debug.forget_pages, jobs)
+    forgotten = waiting.enter_context(Ahead(image.debug.forget_pages, jobs))
     inline, written = found.encode(own, settings.locsec, byte_order=beneath.byte_order, functions=functions)
     reasons, doubts = counts(parts)
     parameters = sum(part.parameters for part in parts)
@@ -175,13 +203,19 @@ def generate(
             doubts,
             sum(part.transparent for part in parts),
             sum(part.without_address for part in parts),
+            sum(part.of_other_languages for part in parts),
         ),
     )
 
 
 def _types(image: Image, settings: Settings, base: Base | Btf | None, jobs: int | None) -> Types:
     return types_from_dwarf(
-        image.dwarf, features=settings.features, base=base, threads=jobs, image=ImageFacts(image.symbols_file)
+        image.dwarf,
+        features=settings.features,
+        base=base,
+        threads=jobs,
+        image=ImageFacts(image.symbols_file),
+        excluded_languages=settings.excluded_languages,
     )
 
 

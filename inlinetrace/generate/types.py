@@ -56,6 +56,9 @@ LANGUAGES = {
 }
 """DW_LANG numbers by the names that ``--lang_exclude`` takes."""
 
+EXCLUDED_LANGUAGES = ("rust", "c++")
+"""Those whose types BTF cannot say, as the kernel's build has them."""
+
 REGISTERS = {
     "x86_64": bytes((5, 4, 1, 2, 8, 9)),
     "aarch64": bytes(range(8)),
@@ -130,7 +133,7 @@ def types_from_dwarf(
     base: Base | Btf | None = None,
     threads: int | None = None,
     image: ImageFacts | None = None,
-    excluded_languages: Iterable[str] = ("rust", "c++"),
+    excluded_languages: Iterable[str] = EXCLUDED_LANGUAGES,
 ) -> Types:
     """Read the types of ``debug``.
 
@@ -144,7 +147,7 @@ def types_from_dwarf(
     byte_order = "little" if elf.little_endian else "big"
     beneath = None if base is None else _base_of(base, byte_order)
     graph = Graph() if beneath is None else beneath.graph()
-    collectors, joint = _collect(debug, features, threads or debug.jobs, _numbers(excluded_languages))
+    collectors, joint = _collect(debug, features, threads or debug.jobs, language_numbers(excluded_languages))
     graph.prepare(collectors)
     _tell_apart(graph, debug, features, collectors if joint else None)
     for collector in collectors:
@@ -153,7 +156,7 @@ def types_from_dwarf(
     emitter.write_types()
     image = image or ImageFacts(elf)
     counts = _write_functions(emitter, image.elf, features)
-    if features.decl_tag_kfuncs and features.decl_tag:
+    if features.decl_tag_kfuncs:
         missing = emitter.tag_functions(kernel_functions(image.elf))
         if missing:
             counts["kfuncs without FUNC"] = len(missing)
@@ -169,7 +172,7 @@ def functions_onto_base(
     *,
     features: Features | None = None,
     threads: int | None = None,
-    excluded_languages: Iterable[str] = ("rust", "c++"),
+    excluded_languages: Iterable[str] = EXCLUDED_LANGUAGES,
 ) -> InlineObject:
     """FUNCs for the entries ``origins`` (keys) on top of ``base``, and nothing else of the program.
 
@@ -181,7 +184,7 @@ def functions_onto_base(
     features = features or Features()
     beneath = _base_of(base, "little" if debug.elf.little_endian else "big")
     graph = beneath.graph()
-    excluded = _numbers(excluded_languages)
+    excluded = language_numbers(excluded_languages)
     whole: list[Collector] = []
     joint = False
     try:
@@ -233,7 +236,8 @@ def _collect_functions(debug: DebugInfo, features: Features, threads: int, origi
     return collectors
 
 
-def _numbers(languages: Iterable[str]) -> frozenset[int]:
+def language_numbers(languages: Iterable[str]) -> frozenset[int]:
+    """The DW_LANG numbers of languages by their names in LANGUAGES."""
     return frozenset(number for name in languages for number in LANGUAGES.get(name.lower(), ()))
 
 
@@ -315,4 +319,14 @@ def _write_variables(emitter: Emitter, image: ImageFacts, features: Features) ->
     emitter.write_variables(wanted)
 
 
-__all__ = ["LANGUAGES", "Features", "ImageFacts", "InlineObject", "Types", "functions_onto_base", "types_from_dwarf"]
+__all__ = [
+    "EXCLUDED_LANGUAGES",
+    "LANGUAGES",
+    "Features",
+    "ImageFacts",
+    "InlineObject",
+    "Types",
+    "functions_onto_base",
+    "language_numbers",
+    "types_from_dwarf",
+]

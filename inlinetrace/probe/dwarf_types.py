@@ -76,7 +76,7 @@ class DwarfTypes(Types):
             entry = self._entry(key)
             if entry.tag in _TRANSPARENT:
                 key = entry.type
-            elif entry.has_number(_DECLARATION) and entry.has_number(_SIGNATURE):
+            elif entry.number(_SIGNATURE, key) not in (key, MISSING):
                 key = entry.number(_SIGNATURE)
             else:
                 return entry

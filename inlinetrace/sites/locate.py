@@ -102,7 +102,17 @@ class Locator:
             again = self._dependent.get((key, *self._circumstances(spot, known)))
             if again is not None:
                 return again, False
-        location, depends = resolve_traced(expression, self._context(spot, size))
+        try:
+            location, depends = resolve_traced(expression, self._context(spot, size))
+        except FormatError as error:
+            if error.path is not None:
+                raise
+            raise FormatError(
+                f"a location in this unit, byte {error.offset or 0} of {expression.hex()}: {error.message}",
+                path=self._dwarf.elf.path,
+                section=self._dwarf.infos[spot.unit.info].section,
+                offset=spot.unit.offset,
+            ) from error
         doubt = None
         if isinstance(location, Location) and self._leads_elsewhere(location):
             location = _ELSEWHERE

@@ -10,9 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from inlinetrace.errors import InlineTraceError
 from inlinetrace.target.host import Host
+
+if TYPE_CHECKING:
+    from inlinetrace.btf.reader import Btf
 
 _FILE = "debug-file.json"
 _INLINE = "BTF.inline"
@@ -69,34 +73,65 @@ class Cache:
             return
 
     def location_info(self) -> tuple[str, list[str]] | None:
-        """The file with location info that was made of this build, and its bases, outermost first; None without one."""
+        """The file with location info that was made of this build, and its bases, outermost first; None without one.
+
+        None too if a base is not there any more, or is another object now: ids and offsets would name other types.
+        """
         if self.path is None or not is_ours(self._host, self.path):
             return None
         names = [f"{self.path}/{name}" for name in (_INLINE, _BASE, _BASES)]
         if not all(is_ours(self._host, name) for name in names) or not self._host.exists(names[0]):
             return None
         try:
-            bases: Any = json.loads(self._host.read_text(names[2]))
+            content: Any = json.loads(self._host.read_text(names[2]))
         except (OSError, ValueError):
             return None
+        bases = content.get("paths") if isinstance(content, dict) else None
         if not isinstance(bases, list) or not all(isinstance(base, str) and os.path.isabs(base) for base in bases):
+            return None
+        if bases and _digest_of_files(bases) != content.get("digest"):
             return None
         if self._host.exists(names[1]):
             bases = [*bases, self._host.path(names[1])]
         return (self._host.path(names[0]), bases) if bases else None
 
-    def remember_location_info(self, inline: bytes, base: bytes | None, bases: Sequence[str]) -> None:
-        """Keep location info with the types it refers to: ``base``, if made too, on top of the files ``bases``."""
+    def remember_location_info(
+        self, inline: bytes, base: bytes | None, bases: Sequence[str], beneath: Btf | None = None
+    ) -> None:
+        """Keep location info with the types it refers to: ``base``, if made too, on top of ``beneath``.
+
+        ``bases`` are the files that ``beneath`` was loaded from.
+        """
         if self.path is None or not is_ours(self._host, self.path):
             return
+        content = {"paths": list(bases), "digest": None if beneath is None else _digest(beneath)}
         try:
             # What is there may be of other settings: it goes first, so that nothing is ever read with half of the new.
             for name in (_INLINE, _BASE):
                 if self._host.exists(f"{self.path}/{name}"):
                     self._host.remove(f"{self.path}/{name}")
-            self._host.create(f"{self.path}/{_BASES}", json.dumps(list(bases)) + "\n")
+            self._host.create(f"{self.path}/{_BASES}", json.dumps(content) + "\n")
             if base is not None:
                 self._host.create(f"{self.path}/{_BASE}", base)
             self._host.create(f"{self.path}/{_INLINE}", inline)
         except OSError:
             return
+
+
+def _digest(btf: Btf) -> str:
+    """What tells an object with its bases from another one."""
+    from hashlib import blake2b
+
+    found = blake2b(digest_size=16)
+    for layer in btf.chain:
+        found.update(layer.data)
+    return found.hexdigest()
+
+
+def _digest_of_files(paths: Sequence[str]) -> str | None:
+    from inlinetrace.btf.load import load
+
+    try:
+        return _digest(load(paths[-1], paths[:-1]))
+    except InlineTraceError:
+        return None

@@ -15,7 +15,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from inlinetrace.errors import NotPermittedError
 
@@ -105,9 +105,14 @@ class Host:
         place = self.path(path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         temporary = f"{place}.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            file.write(contents.encode() if isinstance(contents, str) else contents)
-        os.replace(temporary, place)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(contents.encode() if isinstance(contents, str) else contents)
+            os.replace(temporary, place)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
 
     def open(self, path: str, flags: int) -> int:
         """A file descriptor, closed on exec."""

@@ -94,7 +94,7 @@ def test_a_split_object_needs_its_base(tmp_path: Path, capsys: pytest.CaptureFix
         (["add", "--btf", "{newest}", "--source", "dwarf"], 2, "contradict"),
         (["add", "--source", "btf"], 1, "the running kernel has no location info here"),
         (["add", "-B", "{newest}", "-k", "{newest}"], 2, "-B"),
-        (["add", "--btf", "/nonexistent"], 1, "no such file"),
+        (["add", "--btf", "{newest}.not-there"], 1, "no such file"),
     ],
 )
 def test_mistakes_are_one_line(

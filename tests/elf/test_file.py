@@ -233,6 +233,19 @@ def test_what_is_no_elf_file(tmp_path: Path) -> None:
         ElfFile.open(text)
 
 
+@pytest.mark.parametrize(("address", "size"), [((1 << 64) - 16, 17), ((1 << 64) - 1, 1), (0x1000, (1 << 64) - 248)])
+def test_sections_beyond_the_last_address(address: int, size: int) -> None:
+    """Whoever counts with their ends would count with others."""
+    data = bytearray(elf_file([Code(".text", b"\x90", 0x1000), Sec(".note", b"x")]))
+    (at,) = struct.unpack_from("<Q", data, 0x28)
+    index = ElfFile.from_bytes(bytes(data)).section(".text")
+    assert index is not None
+    struct.pack_into("<Q", data, at + 64 * index.index + 0x10, address)
+    struct.pack_into("<Q", data, at + 64 * index.index + 0x20, size)
+    with pytest.raises(FormatError, match=r"\.text reaches beyond the last address"):
+        _ = ElfFile.from_bytes(bytes(data)).sections
+
+
 def test_sections_beyond_the_file_are_named() -> None:
     elf = ElfFile.from_bytes(elf_file([Sec(".data", b"abc", size=1 << 60)]))
     with pytest.raises(FormatError, match="beyond the end of the file") as caught:

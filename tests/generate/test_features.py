@@ -13,6 +13,9 @@ KERNEL_BUILD = "encode_force,var,float,enum64,decl_tag,type_tag,optimized_func,c
 def test_the_list_of_a_kernel_build_is_the_default() -> None:
     assert Features.parse(KERNEL_BUILD) == Features() == Features.parse("default")
     assert Features.parse("all") == Features()
+    # what scripts/Makefile.btf adds for newer versions
+    assert Features.parse(KERNEL_BUILD, "attributes") == Features()
+    assert Features.parse("attributes", "default,global_var") == Features(global_var=True)
 
 
 def test_what_is_not_named_is_off() -> None:
@@ -25,4 +28,19 @@ def test_what_is_not_named_is_off() -> None:
 
 def test_an_empty_list() -> None:
     with pytest.raises(UsageError, match="empty"):
-        Features.parse(" , ")
+        Features.parse(" , ", "")
+
+
+def test_strict_lists_have_known_names_only() -> None:
+    assert Features.parse("var,typo_tag") == Features.parse("var")
+    with pytest.raises(UsageError, match=r"no such feature: typo_tag, vars; there are var, .*float, .*encode_force"):
+        Features.parse("vars,float", "typo_tag", strict=True)
+    for name in (
+        *KERNEL_BUILD.split(","),
+        "reproducible_build",
+        "distilled_base",
+        "global_var",
+        "attributes",
+        "layout",
+    ):
+        Features.parse(name, "all,default", strict=True)

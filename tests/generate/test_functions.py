@@ -221,6 +221,9 @@ def test_kernel_functions() -> None:
         "[4] DECL_TAG 'bpf_kfunc' type_id=2 component_idx=-1",
         "[5] DECL_TAG 'bpf_fastcall' type_id=2 component_idx=-1",
     ]
+    # whatever annotations there are
+    alone = Features.none()._replace(decl_tag_kfuncs=True)
+    assert text(btf(unit(*entries), symbols=symbols, more=[ids], features=alone)) == result
     without = Features(decl_tag_kfuncs=False)
     assert len(text(btf(unit(*entries), symbols=symbols, more=[ids], features=without))) == 3
 

@@ -249,6 +249,8 @@ def test_no_frame() -> None:
         op("GNU_variable_value", number(0x10, 4)),
         op("push_object_address"),
         b"\xed\x01\x02",
+        b"\xb8\x01\x02",
+        b"\x00",
         op("reg5") + op("GNU_uninit"),
         op("plus"),
         op("reg5") + op("reg4"),

@@ -24,7 +24,7 @@ def chain(path: Path, *, limit: int = 100_000) -> tuple[int, InlineTraceError | 
         image = open_image(path, roots=())
         renderer = Renderer(image.debug.machine)
         for site in image.reader.build(image.reader.by_address(image.select().rows)):
-            text.write(renderer.line(site, True))
+            text.writelines(renderer.lines(site, True))
             text.write(renderer.json(site))
             lines += 1
             if lines >= limit:

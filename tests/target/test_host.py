@@ -45,6 +45,16 @@ def test_processes_and_threads(tmp_path: Path) -> None:
     assert host.threads(6) == []
 
 
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "cache/taken").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        host.create("/cache/taken", "text")
+    assert os.listdir(tmp_path / "cache") == ["taken"]
+    host.create("/cache/new/file", "text")
+    assert os.listdir(tmp_path / "cache/new") == ["file"]
+
+
 def test_this_machine() -> None:
     host = Host()
     assert host.is_real
