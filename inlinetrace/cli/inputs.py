@@ -124,17 +124,24 @@ def _offset_base(args: argparse.Namespace) -> OffsetBase | None:
 def _open_btf(args: argparse.Namespace, path: str | None, host: Host | None) -> BtfImage:
     from inlinetrace.target.btf_image import open_btf
 
-    if args.loaded and path is None:
-        from inlinetrace.target.host import Host
-        from inlinetrace.target.running_btf import open_running_btf
-
-        made = args.btf, args.base_btf
-        return open_running_btf(host or Host(), args.module, made=made, offset_base=_offset_base(args))
     module = None
     if args.module:
         from inlinetrace.target.modules import module_name
 
         module = module_name(args.module)
+    if args.loaded:
+        if args.exec or not args.btf:
+            raise UsageError("--loaded goes with -k FILE or -m FILE, or with --btf FILE")
+        from inlinetrace.target.host import Host
+        from inlinetrace.target.running_btf import open_running_btf
+
+        host = host or Host()
+        if path is not None:
+            from inlinetrace.elf.file import ElfFile
+            from inlinetrace.target.running import require_running
+
+            require_running(ElfFile.open(path), module, host)
+        return open_running_btf(host, module, made=(args.btf, args.base_btf), offset_base=_offset_base(args))
     return open_btf(args.btf or path or "", args.base_btf, program=path, offset_base=_offset_base(args), module=module)
 
 

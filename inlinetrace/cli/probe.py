@@ -157,6 +157,9 @@ def run(args: argparse.Namespace) -> int:
 
         open_library()
     condition = parse_condition(args.where) if args.where else None
+    if args.btf and not (args.exec or args.vmlinux):
+        # what is traced is what runs
+        args.loaded = True
     listed = open_listing(args, host)
     image = _code_image(listed)
     if attaches and image is not None and image.module is not None:

@@ -25,12 +25,12 @@ _BASES = "bases.json"
 
 
 def cache_home(host: Host) -> str | None:
-    """The user's cache directory (XDG base directories); None if there is no home."""
-    for name, below in (("XDG_CACHE_HOME", ""), ("HOME", "/.cache")):
-        folder = host.environment.get(name, "")
-        if os.path.isabs(folder):
-            return folder.rstrip("/") + below
-    return None
+    """The user's cache directory (XDG base directories); None if there is no home, which is not made either."""
+    folder = host.environment.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(folder):
+        return folder.rstrip("/")
+    home = host.environment.get("HOME", "")
+    return f"{home.rstrip('/')}/.cache" if os.path.isabs(home) and host.exists(home) else None
 
 
 def is_ours(host: Host, path: str) -> bool:

@@ -84,14 +84,18 @@ class RunningKernel:
                 return found
         return None
 
+    def require(self, elf: ElfFile) -> None:
+        """Raise MismatchError, naming both build ids, if ``elf`` is of another build."""
+        if elf.build_id != self.build_id:
+            has = f"the build id is {elf.build_id.hex()}" if elf.build_id else "it has no build id"
+            raise MismatchError(f"{has}, the running kernel has {self.build_id.hex()}", path=elf.path)
+
     def loaded(self, elf: ElfFile) -> LoadedKernel | None:
         """Where the kernel, whose symbols are in ``elf``, is loaded; None if its addresses are hidden.
 
         Raises MismatchError if ``elf`` has another build id.
         """
-        if elf.build_id != self.build_id:
-            has = f"the build id is {elf.build_id.hex()}" if elf.build_id else "it has no build id"
-            raise MismatchError(f"{has}, the running kernel has {self.build_id.hex()}", path=elf.path)
+        self.require(elf)
         if self.anchor is None:
             return None
         name, runtime = self.anchor
@@ -254,10 +258,22 @@ def resolve_running(image: Image, host: Host) -> None:
     if image.module is None:
         _resolve(image, kernel)
         return
-    if image.module not in modules.loaded_modules(host):
-        raise NotFoundError(f"module {image.module} is not loaded", path=image.path)
-    running, own = modules.module_build_id(host, image.module), image.debug.build_id
+    _require_module(image.debug, image.module, host)
+    _resolve_module(image, kernel, image.module)
+
+
+def require_running(elf: ElfFile, module: str | None, host: Host) -> None:
+    """Check that a file is what the kernel runs, the kernel itself or ``module``; errors as of ``resolve_running``."""
+    if module is None:
+        RunningKernel(host).require(elf)
+    else:
+        _require_module(elf, module, host)
+
+
+def _require_module(elf: ElfFile, module: str, host: Host) -> None:
+    if module not in modules.loaded_modules(host):
+        raise NotFoundError(f"module {module} is not loaded", path=elf.path)
+    running, own = modules.module_build_id(host, module), elf.build_id
     if running is None or own != running:
         ids = [value.hex() if value is not None else "unknown" for value in (own, running)]
-        raise MismatchError(f"the build id is {ids[0]}, the loaded module {image.module} has {ids[1]}", path=image.path)
-    _resolve_module(image, kernel, image.module)
+        raise MismatchError(f"the build id is {ids[0]}, the loaded module {module} has {ids[1]}", path=elf.path)

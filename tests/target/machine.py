@@ -74,6 +74,7 @@ class Machine:
         self.environment = {"HOME": "/root", **environment}
         # The user that runs the tests, to whom everything here belongs, unless a test needs another.
         self.host = Host(root, environment=self.environment, user=user)
+        self.path("/root").mkdir(exist_ok=True)
         self.write("/proc/sys/kernel/osrelease", RELEASE + "\n")
         self.write("/proc/sys/kernel/kptr_restrict", "1\n")
 

@@ -220,7 +220,14 @@ class TestCache:
         machine.write(DEBIAN, elf(BUILD_ID))
         open_running_kernel(machine.host)
         assert machine.path(f"/var/cache/me/inlinetrace/{BUILD_ID.hex()}/debug-file.json").exists()
-        assert not machine.path("/root").exists()
+        assert not machine.path("/root/.cache").exists()
+
+    def test_a_home_that_is_not_there_is_not_made(self, tmp_path: Path) -> None:
+        machine = Machine(tmp_path, HOME="/nonexistent")
+        machine.kernel()
+        machine.write(DEBIAN, elf(BUILD_ID))
+        open_running_kernel(machine.host)
+        assert not machine.path("/nonexistent").exists()
 
     def test_what_is_remembered_and_gone_is_searched_again(self, machine: Machine) -> None:
         machine.write(BY_BUILD_ID, elf(BUILD_ID))

@@ -12,12 +12,12 @@ from inlinetrace.btf.builder import Builder
 from inlinetrace.btf.kinds import LocFlag
 from inlinetrace.btf.reader import Btf
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
-from inlinetrace.errors import FormatError, NotFoundError
+from inlinetrace.errors import FormatError, MismatchError, NotFoundError, UsageError
 from inlinetrace.target.cache import Cache
 from inlinetrace.target.loaded import AddressKind
 from inlinetrace.target.running_btf import open_running_btf
 from tests.btf import examples
-from tests.target.machine import BUILD_ID, LINKED_AT, RELEASE, Machine, elf
+from tests.target.machine import BUILD_ID, LINKED_AT, OTHER_BUILD_ID, RELEASE, Machine, elf
 
 STEXT = LINKED_AT + 0x19000000
 KERNEL_SYMBOLS = f"""\
@@ -142,6 +142,12 @@ def test_what_was_made_of_the_running_kernel_does_where_there_is_no_dwarf(machin
 def test_detached_location_info_that_was_made_for_what_runs(machine: Machine) -> None:
     inline = machine.write("/tmp/vmlinux.inline", examples.SPLIT_INLINE)
     base = machine.path("/sys/kernel/btf/vmlinux")
-    args = parsed(["--btf", str(inline), "-B", str(base), "--loaded"])
-    image = open_listing(args, machine.host)
-    assert [site.address for site in image.listing(["add"]).sites()] == [STEXT + 0x10]
+    options = ["--btf", str(inline), "-B", str(base), "--loaded"]
+    kernel, other = machine.write("/tmp/vmlinux", elf(BUILD_ID)), machine.write("/tmp/other", elf(OTHER_BUILD_ID))
+    for more in ([], ["-k", str(kernel)]):
+        image = open_listing(parsed([*options, *more]), machine.host)
+        assert [site.address for site in image.listing(["add"]).sites()] == [STEXT + 0x10]
+    with pytest.raises(MismatchError, match=f"the running kernel has {BUILD_ID.hex()}"):
+        open_listing(parsed([*options, "-k", str(other)]), machine.host)
+    with pytest.raises(UsageError, match="--loaded goes with"):
+        open_listing(parsed(["--source", "btf", "-k", str(kernel), "--loaded"]), machine.host)
