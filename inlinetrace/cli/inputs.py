@@ -227,7 +227,8 @@ def open_input(args: argparse.Namespace, host: Host | None = None) -> Image:
     from inlinetrace.target.memory import require_memory
 
     patterns = [*(getattr(args, "functions", None) or ()), *(getattr(args, "inside", None) or ())]
-    require_memory(host, image, None if not patterns or any(map(is_glob, patterns)) else patterns)
+    every = "*" in patterns
+    require_memory(host, image, None if not patterns or any(map(is_glob, patterns)) else patterns, every_site=every)
     if report is not None:
         for attempt in image.tried:
             report(attempt)

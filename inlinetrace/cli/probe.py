@@ -553,10 +553,11 @@ def module_watch(host: Host, module: str) -> Callable[[], str | None]:
 def _say_refused(refused: list[Refused], total: int) -> None:
     if not refused:
         return
+    from inlinetrace.probe.emit import why_not
+
     say(f"{total - len(refused)} of {total} sites can be attached")
     for item in refused[:_REASONS_SHOWN]:
-        detail = f": {item.detail}" if item.detail else ""
-        say(f"not {item.site.function} at {item.site.address:#x}: {item.refusal.value}{detail}")
+        say(why_not(item))
     if len(refused) > _REASONS_SHOWN:
         say(f"and {len(refused) - _REASONS_SHOWN} more (--dry-run names all)")
 

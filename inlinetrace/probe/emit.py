@@ -15,7 +15,9 @@ from inlinetrace.sites.reasons import Unavailable
 if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
     from inlinetrace.probe.fields import Item
+    from inlinetrace.probe.plan import Refused
     from inlinetrace.probe.types import Types
+    from inlinetrace.sites.model import Site
 
 GROUP = "inlinetrace"
 
@@ -37,15 +39,24 @@ def plan_text(plan: Plan, *, fetches: bool = True) -> Iterator[str]:
             }
             for hit in probe.hits:
                 site = hit.site
-                where = f"{site.symbol}+{site.symbol_offset:#x}" if site.symbol is not None else hex(site.address)
                 kind = "" if site.inlined else " (out of line)"
                 marks = f" [{', '.join(mark.value for mark in site.marks)}]" if site.marks else ""
-                yield f"    {site.function} in {where}{kind}{marks}"
+                yield f"    {site.function} in {place(site)}{kind}{marks}"
                 for item in hit.items:
                     yield f"      {item.label}: {_source(item, names)}"
     for refused in plan.refused:
-        detail = f": {refused.detail}" if refused.detail else ""
-        yield f"not {refused.site.function} at {refused.site.address:#x}: {refused.refusal.value}{detail}"
+        yield why_not(refused)
+
+
+def place(site: Site) -> str:
+    """Where people find a site, whatever its address counts from: the symbol around it and the offset in that."""
+    return f"{site.symbol}+{site.symbol_offset:#x}" if site.symbol is not None else hex(site.address)
+
+
+def why_not(refused: Refused) -> str:
+    """One line for a site that gets no probe."""
+    detail = f": {refused.detail}" if refused.detail else ""
+    return f"not {refused.site.function} in {place(refused.site)}: {refused.refusal.value}{detail}"
 
 
 def _source(item: Item, names: dict[Any, str]) -> str:

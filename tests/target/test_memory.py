@@ -47,6 +47,8 @@ def test_too_little_is_one_line(machine: Machine) -> None:
     require_memory(machine.host, image(200 << 20), ["f"] * 120)
     with pytest.raises(InlineTraceError) as caught:
         require_memory(machine.host, image(200 << 20), None)
+    with pytest.raises(InlineTraceError, match="takes about 102 MB"):
+        require_memory(machine.host, image(50 << 20), None, every_site=True)
     assert caught.value.exit_code == 1
     assert str(caught.value) == "vmlinux: reading its DWARF takes about 150 MB of memory, 100 MB are available"
 
