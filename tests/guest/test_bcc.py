@@ -18,7 +18,7 @@ import pytest
 
 from tests.guest.host import from_host
 from tests.guest.state import TRACING
-from tests.guest.test_probe_module import compare, installed, run_all
+from tests.guest.test_probe_module import FUNCTIONS, compare, installed, run_all
 from tests.guest.testmodule import FILE, NAME, InlineShapes
 from tests.guest.tracing import VMLINUX, end, keep, tracing
 from tests.kernels import Kernel
@@ -76,7 +76,7 @@ def test_both_backends_show_the_same_of_the_same_calls(tmp_path: Path) -> None:
 
 @pytest.mark.guest(root="bcc", timeout=600)
 def test_values_of_a_module_are_those_that_it_passed(inline_shapes: InlineShapes, installed: list[str]) -> None:
-    arguments = ("take_*", "--args", "--strings", "-m", NAME, *installed, "-p", str(os.getpid()))
+    arguments = (*FUNCTIONS, "--args", "--strings", "-m", NAME, *installed, "-p", str(os.getpid()))
     with tracing(*arguments) as one, tracing(*arguments, "--backend", "bcc") as other:
         logged = run_all(inline_shapes)
         tracefs, bcc = end(one), end(other)

@@ -76,8 +76,8 @@ def check_loopback(*options: str) -> None:
     assert {source for source, _ in looked_up} <= {here, there}
     assert all(destination is None or (source, destination) in both_ways for source, destination in looked_up)
     assert [ports(hit) for hit in by_function["inet_lookup_listener"]] == [(here, there)]
-    for hit in (*by_function["__inet_lookup"], *by_function["inet_lookup_listener"]):
-        assert {hit["args"][name] for name in ("saddr", "daddr") if name in hit["args"]} <= {LOOPBACK}
+    lookups = (*by_function["__inet_lookup"], *by_function["inet_lookup_listener"])
+    assert {hit["args"][name] for hit in lookups for name in ("saddr", "daddr") if name in hit["args"]} == {LOOPBACK}
     filtered = [hit["args"] for hit in by_function["tcp_filter"] if len(hit["args"]) == 2]
     assert filtered
     for values in filtered:

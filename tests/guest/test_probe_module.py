@@ -40,7 +40,25 @@ CALLS: list[tuple[Any, ...]] = [
     ("take_masked", 0xFD),
     ("take_member", -4, "label"),
     ("take_literal",),
+    ("take_enum", 7),
+    ("take_signed_enum", -40),
+    ("take_u128", 3, 4),
+    ("take_pointer", -1, 2),
+    ("take_null", 9),
+    ("take_function", 1),
+    ("take_global",),
+    ("take_local", 3),
+    ("take_many", *range(10, 20)),
+    ("nest", 10),
+    ("same", 6),
+    ("take_reassigned", 5),
+    ("take_unused", 1, 2),
+    ("take_in_loop", 2, 9),
+    ("take_twice", 1, 2),
+    ("take_either", 1),
 ]
+FUNCTIONS = ("take_*", "nest_*", "same_*")
+ENUMERATORS = {"SHADE_DARK": "7", "FROST": "-40"}
 # Addresses in another section of the module than the code's.
 IN_OTHER_SECTIONS = {("take_literal", "text")}
 
@@ -53,6 +71,8 @@ def flat(name: str, value: Any) -> dict[str, str]:
         return {name: ",".join(str(element) for element in value)}
     if isinstance(value, bool):
         return {name: str(int(value))}
+    if isinstance(value, str) and value in ENUMERATORS:
+        return {name: ENUMERATORS[value]}
     if isinstance(value, str) and not value.startswith("0x"):
         return {name: f'"{value}"'}
     return {name: str(value)}
@@ -61,16 +81,22 @@ def flat(name: str, value: Any) -> dict[str, str]:
 def compare(hits: list[dict[str, Any]], logged: list[Any]) -> dict[tuple[str, str], bool]:
     """For each value that was logged whether it was shown; fails if another value was shown, or a call missed."""
     shown = {}
-    inlined = [hit for hit in hits if hit["inlined"] and hit["function"].startswith("take_")]
-    assert [hit["function"] for hit in inlined] == [call.function for call in logged]
-    for hit, call in zip(inlined, logged, strict=True):
+    assert [hit["function"] for hit in hits] == [call.function for call in logged]
+    for hit, call in zip(hits, logged, strict=True):
         assert hit["module"] == NAME
         values = {key: text for label, value in hit["args"].items() for key, text in flat(label, value).items()}
-        for name, passed in call.values.items():
+        for name, passed in whole(call.values).items():
             shown[call.function, name] = name in values
             if name in values:
                 assert values[name] == passed, (call.function, name)
     return shown
+
+
+def whole(values: dict[str, str]) -> dict[str, str]:
+    """What was passed, an integer of two halves as one."""
+    if "value.high" not in values:
+        return values
+    return {"value": str(int(values["value.high"]) << 64 | int(values["value.low"]))}
 
 
 def run_all(module: InlineShapes) -> list[Any]:
@@ -95,7 +121,7 @@ def installed(inline_shapes: InlineShapes, tmp_path: Path) -> list[str]:
 def test_the_values_are_those_that_the_module_passed(
     inline_shapes: InlineShapes, installed: list[str], by: str
 ) -> None:
-    with tracing("take_*", "--args", "--strings", "-m", by, *installed, "-p", str(os.getpid())) as process:
+    with tracing(*FUNCTIONS, "--args", "--strings", "-m", by, *installed, "-p", str(os.getpid())) as process:
         logged = run_all(inline_shapes)
         hits = end(process)
     shown = compare(hits, logged)
@@ -110,7 +136,7 @@ def test_the_values_are_those_that_the_module_passed(
 @pytest.mark.guest(timeout=400)
 @pytest.mark.usefixtures("kptr_restrict_2")
 def test_hidden_addresses_hide_only_what_they_are_needed_for(inline_shapes: InlineShapes, installed: list[str]) -> None:
-    with tracing("take_*", "--args", "--strings", "-m", NAME, *installed, "-p", str(os.getpid())) as process:
+    with tracing(*FUNCTIONS, "--args", "--strings", "-m", NAME, *installed, "-p", str(os.getpid())) as process:
         logged = run_all(inline_shapes)
         hits = end(process)
     shown = compare(hits, logged)
