@@ -1,8 +1,7 @@
 """Which sites must not be probed, told before the kernel is asked.
 
 For user programs this is not a courtesy: the kernel accepts a uprobe in the middle of an instruction and so changes
-the program, and it accepts one on an instruction that it cannot step over and then, for programs that are started
-later, silently leaves it out.
+the program, and it accepts some on instructions that it then carries out wrongly (x86).
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from inlinetrace.probe import x86
 from inlinetrace.probe.kernel_text import KernelText, merged
 from inlinetrace.probe.plan import Check, Refusal
 from inlinetrace.target.kcore import KernelMemory
@@ -26,22 +26,10 @@ BLACKLIST = "/sys/kernel/debug/kprobes/blacklist"
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 # 0xffffffff81c00010-0xffffffff81c00290<tab>name: kprobe_blacklist_seq_show() of kernel/kprobes.c
 _BLACKLISTED = re.compile(r"0x([0-9a-f]{1,16})-0x([0-9a-f]{1,16})\t")
-_LONGEST_INSTRUCTION = 15
-_ENDBR64 = b"\xf3\x0f\x1e\xfa"
-_AT_LEAST = len(_ENDBR64) + _LONGEST_INSTRUCTION
-_MISEMULATED = (Refusal.MISEMULATED, "kernels return to the wrong place from this call when it is probed")
-_LEGACY_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, 0xF0, 0xF2, 0xF3))
-# is_prefix_bad() in arch/x86/kernel/uprobes.c: segment overrides other than fs and gs, and lock.
-_BAD_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0xF0))
-# good_insns_64 there: privileged, interrupting, input and output, and what 64-bit mode does not have.
-_BAD_OPCODES = frozenset(
-    bytes.fromhex("06070e1617 1e1f272f37 3f60616c6d 6e6f829acc cdcecfd4d5 d6e4e5e6e7 eaecedeeef f1f4fafb")
-)
+_MISEMULATED = (Refusal.MISEMULATED, "kernels carry this instruction out wrongly when it is probed")
 # What holds a lock that the clocks of traces take: where HPET is the clocksource, a probe in there that the kernel has
 # turned into a jump waits for itself (read_hpet() of arch/x86/kernel/hpet.c, which makes an exception of traps alone).
 _HOLDS_LOCK_OF_CLOCK = frozenset(("read_hpet",))
-# far calls and jumps, breakpoints, iret; pop ss
-_NOT_EMULATED = frozenset((0x9A, 0xEA, 0xCC, 0xCF, 0x17))
 
 
 def program_check(image: Image) -> Check:
@@ -52,9 +40,10 @@ def program_check(image: Image) -> Check:
         problem = _boundary(image, site.address)
         if problem is not None:
             return problem
-        if image.program.machine.name == "x86_64" and not x86_steps_over(read(site.address, _LONGEST_INSTRUCTION)):
-            return Refusal.INSTRUCTION, "the kernel cannot step over this instruction"
-        return None
+        if image.program.machine.name != "x86_64":
+            return None
+        why = x86.obstacle(read(site.address, x86.LONGEST), entry=not site.inlined)
+        return None if why is None else (Refusal.INSTRUCTION, why)
 
     return check
 
@@ -130,7 +119,7 @@ class KernelRules:
         if problem is not None or not self._x86:
             return problem
         # what is replaced at the start is a direct call or plain instructions then
-        if text.patched_at(address) is None and not x86_can_be_emulated(text.read(address, _LONGEST_INSTRUCTION)):
+        if text.patched_at(address) is None and not x86.can_be_emulated(text.read(address, x86.LONGEST)):
             return Refusal.INSTRUCTION, "the kernel cannot emulate this instruction"
         return None
 
@@ -138,9 +127,9 @@ class KernelRules:
         """Why the kernel would go on in the wrong place after the instruction at an address of the file."""
         if not self._x86:
             return None
-        instruction = self._text.read(address, _AT_LEAST)
-        start = address + (len(_ENDBR64) if instruction.startswith(_ENDBR64) else 0)
-        if x86_is_misemulated(instruction, start in self._text.retpolines):
+        instruction = self._text.read(address, x86.AT_LEAST)
+        start = address + (len(x86.ENDBR64) if instruction.startswith(x86.ENDBR64) else 0)
+        if x86.is_misemulated(instruction, start in self._text.retpolines):
             return _MISEMULATED
         runtime = None if self._memory is None else self._image.runtime_address(address)
         # what the file has may have been replaced when the kernel started
@@ -149,7 +138,7 @@ class KernelRules:
 
 def _misemulated_now(memory: KernelMemory | None, address: int) -> tuple[Refusal, str] | None:
     """The same for the instruction that is at a run-time address now."""
-    if memory is None or not x86_is_misemulated(memory.read(address, _AT_LEAST)):
+    if memory is None or not x86.is_misemulated(memory.read(address, x86.AT_LEAST)):
         return None
     return _MISEMULATED
 
@@ -219,60 +208,6 @@ def running_check(listed: BtfImage, host: Host) -> Check:
         return holds_lock(site)
 
     return check
-
-
-def x86_can_be_emulated(instruction: bytes) -> bool:
-    """Whether the kernel takes an x86-64 instruction for a kprobe: prepare_emulation() and __copy_instruction()."""
-    at = 0
-    while at < len(instruction) and instruction[at] in _LEGACY_PREFIXES:
-        at += 1
-    if at < len(instruction) and 0x40 <= instruction[at] <= 0x4F:
-        at += 1
-    opcode, following = instruction[at : at + 1], instruction[at + 1 : at + 3]
-    if not opcode or opcode[0] in _NOT_EMULATED:
-        return False
-    if not following:
-        return True
-    field = following[0] >> 3 & 7
-    if opcode[0] == 0xFF:
-        # calls and jumps through memory, and far ones
-        return field not in (2, 3, 4, 5) or (following[0] >> 6 == 3 and field in (2, 4))
-    if opcode[0] == 0x8E:
-        # mov to ss keeps interrupts away from the next instruction
-        return field != 2
-    if opcode[0] == 0x0F and following[0] == 0x01 and len(following) > 1:
-        # vmcall, vmlaunch, vmresume...
-        return not (following[1] >> 6 == 3 and following[1] >> 3 & 7 == 0)
-    return True
-
-
-def x86_is_misemulated(instruction: bytes, is_retpoline: bool = False) -> bool:
-    """Whether the kernel returns to the wrong place from a call that it emulates for a kprobe.
-
-    It pushes what lies 5 bytes on (int3_emulate_call() of arch/x86/include/asm/text-patching.h), whatever the length
-    of the call is: a prefix makes it longer; one through a register is shorter, for which only kernels since 6.8 and
-    later stable ones account (kprobe_emulate_call_indirect()). A retpoline may have become one of these.
-    """
-    # the kernel puts a probe behind the mark of a function's start
-    first = at = len(_ENDBR64) if instruction.startswith(_ENDBR64) else 0
-    while at < len(instruction) and (instruction[at] in _LEGACY_PREFIXES or 0x40 <= instruction[at] <= 0x4F):
-        at += 1
-    opcode, field = instruction[at : at + 1], instruction[at + 1 : at + 2]
-    if opcode == b"\xe8":
-        return at > first or is_retpoline
-    return opcode == b"\xff" and bool(field) and field[0] >> 6 == 3 and field[0] >> 3 & 7 == 2
-
-
-def x86_steps_over(instruction: bytes) -> bool:
-    """Whether the kernel takes an x86-64 instruction for a uprobe, as far as its prefixes and opcode tell."""
-    at = 0
-    while at < len(instruction) and instruction[at] in _LEGACY_PREFIXES:
-        if instruction[at] in _BAD_PREFIXES:
-            return False
-        at += 1
-    while at < len(instruction) and 0x40 <= instruction[at] <= 0x4F:
-        at += 1
-    return at < len(instruction) and instruction[at] not in _BAD_OPCODES
 
 
 def _boundary(image: Image, address: int) -> tuple[Refusal, str] | None:

@@ -15,7 +15,7 @@ from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.probe.fetch import Recipe
 from inlinetrace.probe.fields import parse, parse_list
 from inlinetrace.probe.plan import Refusal, definition
-from inlinetrace.probe.refusals import program_check, x86_steps_over
+from inlinetrace.probe.refusals import program_check
 from inlinetrace.probe.target import plan_image
 from inlinetrace.sites.reasons import Mark, Reason, Unavailable
 from inlinetrace.target import open_image
@@ -92,28 +92,6 @@ def test_a_site_off_a_boundary_is_refused(compiler: Compiler) -> None:
     unknown = check(site._replace(address=1 << 40))
     assert unknown is not None
     assert unknown[0] is Refusal.BOUNDARY_UNCERTAIN
-
-
-@pytest.mark.parametrize(
-    ("instruction", "accepted"),
-    [
-        ("90", True),
-        ("f30f1efa", True),
-        ("4889e5", True),
-        ("f048ff00", False),
-        ("66f0ff00", False),
-        ("2e90", False),
-        ("662e0f1f840000000000", False),
-        ("6490", True),
-        ("cc", False),
-        ("f4", False),
-        ("0f1f00", True),
-        ("", False),
-        ("66", False),
-    ],
-)
-def test_instructions_that_the_kernel_cannot_step_over(instruction: str, accepted: bool) -> None:
-    assert x86_steps_over(bytes.fromhex(instruction)) is accepted
 
 
 @compiled

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inlinetrace.elf.file import ElfFile
+from inlinetrace.probe import x86
 from inlinetrace.probe.kernel_text import AddressSet, KernelText, covers, merged
 from inlinetrace.probe.plan import Refusal
 from inlinetrace.probe.refusals import (
@@ -17,8 +18,6 @@ from inlinetrace.probe.refusals import (
     predict,
     running_blacklist,
     running_check,
-    x86_can_be_emulated,
-    x86_is_misemulated,
 )
 from inlinetrace.sites.model import Site
 from inlinetrace.target.image import Image
@@ -218,7 +217,7 @@ def test_calls_through_memory_unless_they_are_replaced_at_the_start(kernel: Smal
     ],
 )  # fmt: skip
 def test_calls_that_return_to_the_wrong_place(instruction: str, is_retpoline: bool, wrong: bool) -> None:
-    assert x86_is_misemulated(bytes.fromhex(instruction), is_retpoline) is wrong
+    assert x86.is_misemulated(bytes.fromhex(instruction), is_retpoline) is wrong
 
 
 def site(address: int, container: str = "traced", *, inlined: bool = True) -> Site:
@@ -345,7 +344,7 @@ def test_alternatives_whatever_the_size_of_their_entries(kernel: SmallKernel, si
     ],
 )
 def test_instructions_that_the_kernel_cannot_emulate(code: str, accepted: bool) -> None:
-    assert x86_can_be_emulated(bytes.fromhex(code)) is accepted
+    assert x86.can_be_emulated(bytes.fromhex(code)) is accepted
 
 
 def test_a_module_has_its_tables_in_sections() -> None:
