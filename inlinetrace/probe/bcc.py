@@ -21,6 +21,7 @@ import re
 import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +54,7 @@ from inlinetrace.probe.bpf_program import (
     site_program,
 )
 from inlinetrace.probe.bpf_totals import KernelCounts, kernel_counts, kernel_filter
-from inlinetrace.probe.definitions import FULL, define, problem
+from inlinetrace.probe.definitions import define, enable, mapped, problem, rejections
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.plan import Event, Plan, Refusal, Refused, refuse
 from inlinetrace.target.memory import available_memory
@@ -219,15 +220,20 @@ class BccBackend:
         entries_of = {entry.probe.number: entry for entry in capture.entries}
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
-        events, rejected = define(self._host, self._tracefs, self._plan, split, self._group, target, fetches=False)
+        define_events = partial(
+            define, self._host, self._tracefs, self._plan, group=self._group, target=target, fetches=False
+        )
+        defined, rejected = define_events(split)
         refused += rejected
         self._make_layouts()
-        for event in events:
+
+        def attach(event: Event) -> None:
             entries_here = {probe.number: entries_of[probe.number] for probe in event.probes}
-            try:
-                self._attach_event(library, event, entries_here, ring, processes)
-            except _RejectedError as error:
-                refused += refuse(event.probes, Refusal.REJECTED, str(error))
+            self._attach_event(library, event, entries_here, ring, processes)
+
+        with mapped(self._program):
+            _, rejected = enable(defined, attach, define_events)
+        refused += rejected
         # and here it was the other way round
         self._hits_before = self._hits_so_far()
         return refused
@@ -331,12 +337,9 @@ class BccBackend:
             KPROBE_PROGRAM, "inlinetrace", code, 0 if self._plan.kernel else SLEEPABLE
         )
         self._programs.append(attached.program)
-        try:
-            self._open(library, self._identity(f"{self._group}/{event.name}")[0], attached.program)
-        except OSError as error:
-            if error.errno in FULL:
-                raise
-            raise _RejectedError(error.strerror or str(error)) from error
+        identity, _ = self._identity(f"{self._group}/{event.name}")
+        with rejections():
+            self._open(library, identity, attached.program)
         self._attached.append(attached)
 
     def _open(self, library: Library, identity: int, program: int) -> None:
@@ -499,7 +502,3 @@ class BccBackend:
     def _quick(self) -> AbstractContextManager[None]:
         """Where waiting for grace periods is what takes the time: kprobes."""
         return expedited(self._host) if self._plan.kernel else nullcontext()
-
-
-class _RejectedError(Exception):
-    """The kernel does not take an event's probes; the text says why."""

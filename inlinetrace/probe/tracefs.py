@@ -16,15 +16,16 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from inlinetrace.errors import FormatError, NotPermittedError
 from inlinetrace.probe import groups
 from inlinetrace.probe._ring import Layout, decode_page
-from inlinetrace.probe.definitions import define, problem
+from inlinetrace.probe.definitions import Define, define, enable, mapped, problem, rejections
 from inlinetrace.probe.expedite import expedited
 from inlinetrace.probe.fetch import Argument, Recipe
-from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refusal, Refused, refuse
+from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refused
 from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
 
@@ -139,11 +140,10 @@ class TracefsBackend:
         begin = time.monotonic()
         assert self._group is not None
         target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
-        self.events, refused = define(host, self._tracefs, self._plan, self._plan.events, self._group, target)
-        for event in self.events:
-            self._read_format(event)
+        define_events = partial(define, host, self._tracefs, self._plan, group=self._group, target=target)
+        defined, refused = define_events(self._plan.events)
         self._enabled = True
-        refused += self._enable()
+        refused += self._enable(defined, define_events)
         self.attach_seconds = time.monotonic() - begin
         return refused
 
@@ -190,29 +190,22 @@ class TracefsBackend:
         fields.append((*found[COMMAND][1:], "text"))
         self._layouts[int(identity[1])] = Layout(fields, found[NUMBER][1], *found["__probe_ip"][1:])
 
-    def _enable(self) -> list[Refused]:
-        """Enable the events; what the kernel refuses in a running program is removed."""
-        events = f"{self._instance}/events/{self._group}"
-        for event in self.events:
-            if event.filter is not None:
-                # a filter that the kernel does not take is only slower: every hit is looked at again
-                with suppress(OSError):
-                    self._host.write(f"{events}/{event.name}/filter", f"{event.filter}\n")
-        try:
-            if self.events:
-                self._host.write(f"{events}/enable", "1\n")
-        except OSError:
-            pass
-        else:
-            return []
-        refused: list[Refused] = []
-        for event in list(self.events):
-            try:
-                self._host.write(f"{events}/{event.name}/enable", "1\n")
-            except OSError as error:
-                self.events.remove(event)
-                refused += refuse(event.probes, Refusal.REJECTED, error.strerror or str(error))
+    def _enable(self, defined: list[Event], again: Define) -> list[Refused]:
+        """Enable the events; what the kernel refuses is not among ``events``."""
+        with mapped(self._program):
+            self.events, refused = enable(defined, self._switch_on, again)
         return refused
+
+    def _switch_on(self, event: Event) -> None:
+        """Enable an event. Raises RejectedError if the kernel does not take its probes."""
+        self._read_format(event)
+        place = f"{self._instance}/events/{self._group}/{event.name}"
+        if event.filter is not None:
+            # a filter that the kernel does not take is only slower: every hit is looked at again
+            with suppress(OSError):
+                self._host.write(f"{place}/filter", f"{event.filter}\n")
+        with rejections():
+            self._host.write(f"{place}/enable", "1\n")
 
     # Reading
 

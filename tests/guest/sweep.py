@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inlinetrace.probe.definitions import Define
 from inlinetrace.probe.fetch import Argument
 from inlinetrace.probe.plan import Event, LogicalHit, Plan, Probe, Refusal, Refused
 from inlinetrace.probe.tracefs import TracefsBackend
@@ -104,9 +105,9 @@ class _Backend(TracefsBackend):
         super().__init__(Host(), plan, buffer_kb=1024)
         self._load = load
 
-    def _enable(self) -> list[Refused]:
+    def _enable(self, defined: list[Event], again: Define) -> list[Refused]:
         with self._load.going_on():
-            return super()._enable()
+            return super()._enable(defined, again)
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ class FakeTracefs(Host):
         super().__init__(root)
         self.done: list[str] = []
         self.reject: Callable[[str], int | None] = lambda line: None
+        self.reject_enabled: Callable[[str], int | None] = lambda line: None
         for folder in ("events", "instances", "options"):
             os.makedirs(self.path(f"{TRACEFS}/{folder}"))
         for name in ("uprobe_events", "kprobe_events", "error_log", "saved_tgids", "uprobe_profile", "kprobe_profile"):
@@ -69,12 +70,25 @@ class FakeTracefs(Host):
         if text.startswith("-:"):
             self._delete(path, text.strip())
             return
+        if path.endswith("/enable") and text == "1\n":
+            self.check_enabled(os.path.basename(os.path.dirname(path)))
         super().write(path, text, append=append)
         if path.endswith("/enable"):
+            group = f"{os.path.dirname(os.path.dirname(path))}/enable"
+            if self.exists(group):
+                super().write(group, "X\n")
             for event in self.names(os.path.dirname(path)):
                 single = f"{os.path.dirname(path)}/{event}/enable"
                 if self.exists(single):
                     super().write(single, text)
+
+    def check_enabled(self, event: str) -> None:
+        """What the kernel says when an event is enabled: all of its probes are taken, or none."""
+        for name in ("uprobe_events", "kprobe_events"):
+            for line in self.read_text(f"{TRACEFS}/{name}").splitlines():
+                number = self.reject_enabled(line) if f"/{event} " in line else None
+                if number is not None:
+                    raise OSError(number, os.strerror(number))
 
     def _delete(self, path: str, text: str) -> None:
         group, event = text[2:].split("/")

@@ -196,6 +196,33 @@ def test_a_probe_that_the_kernel_refuses_leaves_the_others(host: FakeTracefs) ->
     assert one.detach() == []
 
 
+def test_a_probe_that_the_kernel_refuses_when_it_is_attached_leaves_the_others(
+    host: FakeTracefs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, library = backend(host, plan(0x1000, 0x1010, 0x1020, 0x1030, 0x1040))
+    host.reject_enabled = lambda line: 524 if ":0x20 " in line else None
+    open_event = one._open
+
+    def attach(library: object, identity: int, program: int) -> None:
+        host.check_enabled(opened[-1])
+        open_event(library, identity, program)  # type: ignore[arg-type]
+
+    opened: list[str] = []
+    identify = one._identity
+
+    def identity(event: str) -> tuple[int, dict[str, int]]:
+        opened.append(event.partition("/")[2])
+        return identify(event)
+
+    monkeypatch.setattr(one, "_open", attach)
+    monkeypatch.setattr(one, "_identity", identity)
+    assert [(item.site.address, item.refusal) for item in one.attach()] == [(0x1020, Refusal.REJECTED)]
+    assert [probe.number for event in one.events for probe in event.probes] == [0, 1, 3, 4]
+    assert len(library.attached) == 2
+    assert one.detach() == []
+    assert host.read_text(f"{TRACEFS}/uprobe_events") == ""
+
+
 def test_an_event_that_cannot_be_attached_is_refused(host: FakeTracefs) -> None:
     one, library = backend(host, plan(0x1000, 0x1010))
     library.problem = OSError(errno.EINVAL, "Invalid argument")

@@ -64,7 +64,7 @@ def test_attaching_and_detaching_a_program(host: FakeTracefs) -> None:
         f"instances/{name}/options/event-fork <- 1",
         f"instances/{name}/set_event_pid <- 4242 4243",
         "open uprobe_events",
-        f"instances/{name}/events/{name}/enable <- 1",
+        f"instances/{name}/events/{name}/sites0_{os.getpid()}/enable <- 1",
     ]
     assert host.read_text(f"{TRACEFS}/uprobe_events").splitlines() == [
         f"p:{name}/sites0_{os.getpid()} /bin/x:0x10 k=\\0:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
@@ -129,6 +129,26 @@ def test_a_probe_that_the_kernel_refuses_leaves_the_others(host: FakeTracefs) ->
     assert refused.detail == "Invalid argument: Bad place"
     assert [probe.number for event in backend.events for probe in event.probes] == [1]
     assert backend.detach() == []
+
+
+def test_a_probe_that_the_kernel_refuses_when_it_is_enabled_leaves_the_others(host: FakeTracefs) -> None:
+    host.reject_enabled = lambda line: {":0x12 ": 524, ":0x13 ": errno.EINVAL}.get(line.partition("/bin/x")[2][:6])
+    backend = TracefsBackend(host, plan(count=7))
+    assert [(item.site.address, item.refusal, item.detail) for item in backend.attach()] == [
+        (0x1002, Refusal.REJECTED, "the kernel cannot step over this instruction"),
+        (0x1003, Refusal.REJECTED, "Invalid argument"),
+    ]
+    enabled = [probe.number for event in backend.events for probe in event.probes]
+    assert enabled == [0, 1, 4, 5, 6]
+    place = f"{TRACEFS}/instances/{backend.group}/events/{backend.group}"
+    assert [event for event in host.names(place) if host.exists(f"{place}/{event}/enable")] == sorted(
+        {line.split()[0].partition("/")[2] for line in host.read_text(f"{TRACEFS}/uprobe_events").splitlines()}
+    )
+    assert {
+        event for event in host.names(place) if event != "enable" and host.read_text(f"{place}/{event}/enable") == "1\n"
+    } == {event.name for event in backend.events}
+    assert backend.detach() == []
+    assert host.read_text(f"{TRACEFS}/uprobe_events") == ""
 
 
 def test_an_error_while_attaching_leaves_nothing(host: FakeTracefs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,15 @@ int main(void)
 """
 
 
+UNKNOWN = """
+__attribute__((naked)) void i_unknown(void) { asm(".byte 0x66,0x0f,0x79,0xc1; ret"); }
+__attribute__((noipa)) long i_known(long a) { return a; }
+__attribute__((noipa)) long i_other(long a) { return a + 1; }
+int main(void) { return i_known(1) + i_other(2) - 4; }
+"""
+"""Linux 6.18 takes the probe on an instruction that it does not know, and leaves it out when the program is started."""
+
+
 INLINED = """
 #include <stdio.h>
 static inline __attribute__((always_inline)) void nop(void) { asm volatile(".byte 0x0f,0x1f,0x44,0,0"); }
@@ -134,3 +143,11 @@ def test_what_a_function_keeps_below_its_stack_pointer_stays(compiler: Compiler,
     done = run("nop", "leaf", "-x", str(built), "-o", str(tmp_path / "hits"), "--")
     assert done.stdout == expected
     assert x86.RED_ZONE in done.stderr
+
+
+def test_a_probe_that_the_kernel_would_leave_out_does_not_take_others_along(compiler: Compiler) -> None:
+    done = run("i_*", "-x", str(compiler(UNKNOWN)), "--json", "--")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["function"] for line in done.stdout.splitlines()] == ["i_known", "i_other"]
+    assert "2 of 3 sites can be attached" in done.stderr
+    assert "not i_unknown" in done.stderr
