@@ -17,7 +17,6 @@ name=? is a value that cannot be had (-v says why), ~ marks one that may be anot
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
@@ -31,7 +30,6 @@ from inlinetrace.sites.reasons import Mark
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from inlinetrace.elf.file import ElfFile
     from inlinetrace.elf.machine import Machine
     from inlinetrace.probe.backend import Backend
     from inlinetrace.probe.bcc import BccBackend, Wanted
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from inlinetrace.probe.session import Outcome
     from inlinetrace.probe.stacks import Symbols
     from inlinetrace.probe.tally import Tally
+    from inlinetrace.probe.traced_file import TracedFile
     from inlinetrace.probe.types import Types
     from inlinetrace.probe.where import Condition
     from inlinetrace.sites.model import Site
@@ -338,12 +337,16 @@ def _trace(
     from inlinetrace.probe.events import Decoder
     from inlinetrace.probe.output import Output
     from inlinetrace.probe.session import Limits, Session
+    from inlinetrace.probe.traced_file import TracedFile
     from inlinetrace.probe.tracefs import TracefsBackend
 
     threads = _threads(host, args.pid)
     if plan.kernel and plan.module is None and image is not None and image.loaded is None:
         check_kernel(host, image)
-    program = None if image is None or plan.kernel else _open_program(plan.target, image)
+    traced = None if image is None or plan.kernel else TracedFile.open(plan.target, image.program)
+    if traced is not None and args.pid:
+        _require_running(host, traced, args.pid)
+    program = None if traced is None else traced.descriptor
     shown = {item.label for probe in plan.probes for hit in probe.hits for item in hit.items}
     hidden: frozenset[str] = frozenset()
     if condition is not None and args.args != "":
@@ -384,13 +387,19 @@ def _trace(
             args.require == "all",
             None if plan.module is None else module_watch(host, plan.module),
         )
-        outcome = session.run(limits, threads=threads, child=child)
+        if traced is not None:
+            limits = limits._replace(check=traced.check)
+        try:
+            outcome = session.run(limits, threads=threads, child=child)
+        finally:
+            for line in session.outcome.left:
+                say(f"{line}; inlinetrace clean removes it when it is idle")
         if tally is not None:
             if outcome.totals is not None:
                 tally.add_totals(plan, outcome.totals, types)
             for line in tally.json() if args.json else tally.text():
                 _write(file, line if args.json else visible(line))
-    if program is not None and child is None and not _is_still(plan.target, program):
+    if traced is not None and child is None and not traced.is_at_its_path():
         say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
 
@@ -475,37 +484,14 @@ def _threads(host: Host, pids: list[int] | None) -> list[int] | None:
     return threads
 
 
-def _open_program(path: str, image: Image) -> int:
-    """The program's file, which must be the one that was read: probes go to this very file."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise NotFoundError(error.strerror or str(error), path=path) from error
-    from inlinetrace.elf.file import ElfFile
-
-    now = ElfFile.open(f"/proc/self/fd/{descriptor}")
-    if now.build_id != image.program.build_id or not _same_code(now, image.program):
-        os.close(descriptor)
-        raise InlineTraceError("the file was replaced while it was read: start again", path=path)
-    return descriptor
-
-
-def _same_code(one: ElfFile, other: ElfFile) -> bool:
-    """Whether two files have the same instructions in the same places: a build id may be missing, or be no promise."""
-
-    def code(file: ElfFile) -> list[tuple[int, int, bytes]]:
-        sections = [section for section in file.sections if section.executable and not section.nobits]
-        return [(section.offset, section.address, bytes(file.raw_data(section))) for section in sections]
-
-    return one.file_size == other.file_size and code(one) == code(other)
-
-
-def _is_still(path: str, descriptor: int) -> bool:
-    """Whether a path still names the file that was opened."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except OSError:
-        return False
+def _require_running(host: Host, file: TracedFile, pids: list[int]) -> None:
+    """Refuse a trace of processes that none of the probes can be in; name those that have none."""
+    others = [pid for pid in pids if not file.runs_in(host, pid)]
+    lines = [f"process {pid} {file.other_in(host, pid)}" for pid in others]
+    if len(others) == len(pids):
+        raise MismatchError(f"{'; '.join(lines)}: nothing to trace", path=file.path)
+    for line in lines:
+        say(f"{file.path}: {line}: it is not traced")
 
 
 def check_kernel(host: Host, image: Image) -> None:
@@ -582,8 +568,6 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
         say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:
         say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
-    for line in outcome.left:
-        say(f"{line}; inlinetrace clean removes it when it is idle")
     if args.verbose:
         say(f"{outcome.shown} hits, {outcome.lost} lost; detached in {outcome.detach_seconds:.3f} s")
     return 0 if outcome.signal is None else 128 + outcome.signal

@@ -44,6 +44,7 @@ from inlinetrace.elf.machine import Machine, machine_for
 from inlinetrace.elf.notes import read_notes
 from inlinetrace.elf.relocations import table_for, thread_local_bias
 from inlinetrace.elf.sections import Section, Segment, read_header, read_sections, read_segments
+from inlinetrace.elf.stamp import Stamp
 from inlinetrace.errors import FormatError, InlineTraceError, NotFoundError, NotPermittedError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class ElfFile:
         self.type = header.type
         self.relocatable = header.type == ET_REL
         self.entry = header.entry
+        self.stamp: Stamp | None = None
+        """The state of the file when it was opened; None if it was not."""
         self._contents: dict[int, memoryview] = {}
 
     def __repr__(self) -> str:
@@ -98,7 +101,9 @@ class ElfFile:
             raise InlineTraceError(f"cannot be read: {_reason(error)}", path=name) from error
         finally:
             os.close(descriptor)
-        return cls(_plain(data, name), name)
+        file = cls(_plain(data, name), name)
+        file.stamp = Stamp.of(status)
+        return file
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, path: str = "<memory>") -> ElfFile:

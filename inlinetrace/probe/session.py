@@ -39,7 +39,8 @@ _FORGET_AFTER = 5.0
 class Limits(NamedTuple):
     """When a trace ends, and what of it is wanted. ``processes``: only these, None for all.
 
-    ``watch`` is asked again and again whether what is traced is still there; what it says ends the trace.
+    ``watch`` is asked again and again whether what is traced is still there; what it says ends the trace. ``check``
+    raises if what was recorded so far may be wrong.
     """
 
     hits: int | None = None
@@ -48,6 +49,7 @@ class Limits(NamedTuple):
     condition: Condition | None = None
     require_all: bool = False
     watch: Callable[[], str | None] | None = None
+    check: Callable[[], None] = lambda: None
 
 
 class Outcome:
@@ -148,7 +150,7 @@ class Session:
         """Attach, trace until a limit, the end of ``child`` or a signal, detach.
 
         ``threads`` and what they start are traced, all if None. Raises PartialError under ``require_all``, before
-        the child is started, and if nothing could be attached.
+        the child is started, and if nothing could be attached; and what ``limits.check`` raises.
         """
         outcome = self.outcome
         with _noted_signals() as signals:
@@ -157,11 +159,13 @@ class Session:
                 outcome.refused = [*self._plan.refused, *self._backend.attach(threads)]
                 outcome.attach_seconds = time.monotonic() - started
                 self._judge(limits)
+                limits.check()
                 self._attached(outcome)
                 if child is not None:
                     child.start()
                 self._loop(limits, child, signals)
                 self._account(threads is None and limits.processes is None and not self._backend.filtered)
+                limits.check()
             finally:
                 started = time.monotonic()
                 outcome.left = self._backend.detach()
@@ -211,6 +215,8 @@ class Session:
     def _batch(self, limits: Limits, last: bool) -> bool:
         """Read and show what there is; whether the count is reached."""
         records = self._backend.read(last=last)
+        # after they were read, so that it holds for all of them
+        limits.check()
         if not records:
             return False
         outcome, processes, emit, condition = self.outcome, self._processes, self._emit, limits.condition

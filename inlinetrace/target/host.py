@@ -136,6 +136,10 @@ class Host:
             for name in sorted(names):
                 yield os.path.join(folder, name)[len(self._root) :]
 
+    def status(self, path: str) -> os.stat_result:
+        """What the operating system says of a file, links followed."""
+        return os.stat(self.path(path))
+
     def owner(self, path: str) -> int:
         """The number of the user that a file belongs to, links followed."""
         return os.stat(self.path(path)).st_uid
@@ -191,6 +195,19 @@ class Host:
     def threads(self, pid: int) -> list[int]:
         """Threads of a process, none if it is gone."""
         return [int(name) for name in self.names(f"/proc/{pid}/task")]
+
+    def code_mappings(self, pid: int) -> dict[str, str]:
+        """Files that a process has in its memory as code: names by extent, as in ``map_files``; none if it is gone.
+
+        A name ends in " (deleted)" where the file was deleted or replaced.
+        """
+        try:
+            lines = self.read_text(f"/proc/{pid}/maps").splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            return {}
+        # 5581d0a3f000-5581d0a40000 r-xp 00001000 fe:01 1234   /path of/the file
+        fields = (line.split(None, 5) for line in lines)
+        return {words[0]: words[5] for words in fields if len(words) == 6 and "x" in words[1] and words[4] != "0"}
 
     # Clocks
 

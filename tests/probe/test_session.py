@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inlinetrace.errors import NotFoundError, PartialError
+from inlinetrace.errors import InlineTraceError, NotFoundError, PartialError
 from inlinetrace.probe.child import Child
 from inlinetrace.probe.events import Hit
 from inlinetrace.probe.plan import Event, LogicalHit, Plan, Probe, Refusal, Refused
@@ -127,6 +127,21 @@ def test_whatever_happens_all_is_detached() -> None:
     backend = FakeBackend(records(1, 666))
     with pytest.raises(BrokenPipeError):
         session(backend, []).run(Limits())
+    assert backend.done[-1] == "detach"
+
+
+def test_what_was_read_before_a_check_failed_is_not_shown() -> None:
+    seen: list[Hit] = []
+    backend = FakeBackend(records(1), records(2), records(3))
+
+    def check() -> None:
+        # attached, and read once
+        if len(backend.batches) == 1:
+            raise InlineTraceError("changed")
+
+    with pytest.raises(InlineTraceError, match="changed"):
+        session(backend, seen).run(Limits(check=check))
+    assert [hit.time for hit in seen] == [1]
     assert backend.done[-1] == "detach"
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from inlinetrace.cli.probe import _open_program
 from inlinetrace.errors import InlineTraceError
+from inlinetrace.probe.traced_file import TracedFile
 from inlinetrace.target import open_image
 from tests.probe.conftest import command, run, trace
 from tests.probe.programs import BURST, LIBRARY, NULL_CHAIN, QUEUE, SERVER, USER
@@ -350,7 +350,7 @@ def test_a_program_that_is_replaced_before_it_is_attached_is_refused(
     """Without a build id, and of the same size: the code is compared."""
     program = compiler(SERVER, "-O2", "-pthread", "-Wl,--build-id=none")
     image = open_image(str(program))
-    os.close(_open_program(str(program), image))
+    os.close(TracedFile.open(str(program), image.program).descriptor)
     data = program.read_bytes()
     section = image.program.section(".text")
     assert section is not None
@@ -358,8 +358,56 @@ def test_a_program_that_is_replaced_before_it_is_attached_is_refused(
     changed = program.with_name("changed")
     changed.write_bytes(data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :])
     changed.rename(program)
-    with pytest.raises(InlineTraceError, match="the file was replaced while it was read: start again"):
-        _open_program(str(program), image)
+    with pytest.raises(InlineTraceError, match="the file was replaced or changed while it was read: start again"):
+        TracedFile.open(str(program), image.program)
+
+
+def test_a_program_that_is_written_to_ends_the_trace(compiler: Compiler) -> None:
+    """Probes would be in the middle of the new instructions."""
+    program = compiler(SERVER, "-O2", "-pthread")
+    other = compiler(SERVER.replace("who ^ number", "who * number + 5"), "-O2", "-pthread", name="other")
+    with tracing("serve", "--json", "--args", "-x", str(program)) as process:
+        program.write_bytes(other.read_bytes())
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"{program}: the file was written to while it was traced: the trace ends" in errors
+    with server(program) as ask:
+        ask(b"12")
+    assert output == ""
+
+
+def test_a_process_that_does_not_run_the_program_is_not_traced(compiler: Compiler) -> None:
+    program = compiler(SERVER, "-O2", "-pthread")
+    other = compiler(SERVER, "-O2", "-pthread", name="other")
+    with server(other) as stranger, server(program) as ask:
+        foreign, own = stranger.pid, ask.pid  # type: ignore[attr-defined]
+        done = run("serve", "-x", str(program), "-p", str(foreign))
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"inlinetrace: {program}: process {foreign} runs {other} and does not use this file: nothing to trace\n"
+        )
+        with tracing("serve", "--json", "-x", str(program), "-p", str(foreign), "-p", str(own)) as process:
+            stranger(b"1")
+            ask(b"2")
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+        assert [json.loads(line)["pid"] for line in output.splitlines()] == [own]
+
+
+def test_a_process_that_runs_a_program_that_was_replaced_is_not_traced(compiler: Compiler) -> None:
+    program = compiler(SERVER, "-O2", "-pthread")
+    with server(program) as ask:
+        pid = ask.pid  # type: ignore[attr-defined]
+        compiler(SERVER, "-O2", "-pthread", name="new").rename(program)
+        done = run("serve", "-x", str(program), "-p", str(pid))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"inlinetrace: {program}: process {pid} has an older file of this name in its memory, "
+            "which was replaced or deleted since: nothing to trace\n"
+        )
+        with tracing("serve", "--json", "-x", f"/proc/{pid}/exe", "-p", str(pid)) as process:
+            ask(b"1")
+            assert len(end(process)) == 1
 
 
 def test_what_cannot_be_traced_is_one_line(compiler: Compiler, tmp_path: Path) -> None:
