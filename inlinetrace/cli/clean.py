@@ -2,8 +2,8 @@
 
   inlinetrace clean
 
-Only groups named inlinetrace_PID_START are touched, and only if the process that made them is gone. Everything is
-disabled first; events that another program may have in use are left alone and named.
+Only groups named inlinetrace_PID_START are touched, and only if the process that made them is gone, in whatever
+PID namespace. Everything is disabled first; events that another program may have in use are left alone and named.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.cli.terminal import say, visible
 from inlinetrace.elf.constants import ET_EXEC
-from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, UsageError
+from inlinetrace.errors import InlineTraceError, MismatchError, NotFoundError, NotPermittedError, UsageError
 from inlinetrace.sites.reasons import Mark
 
 if TYPE_CHECKING:
@@ -146,6 +146,11 @@ def run(args: argparse.Namespace) -> int:
     _check_output(args)
     host = Host()
     attaches = not args.emit and not args.dry_run
+    if attaches and (arguments is not None or args.pid) and not host.sees_every_process:
+        raise NotPermittedError(
+            "-p and -- do not work inside of a PID namespace (a container), where processes have other numbers than "
+            "the kernel traces them by: leave them out, or trace from outside"
+        )
     if attaches and args.exec:
         # before the debug information is read, which may take a while
         require_uprobes(host)
@@ -459,7 +464,9 @@ def _bcc(
     library = open_library()
     wanted = _wanted(args, plan, image, condition)
     backend = BccBackend(host, plan, machine, wanted, program=program, buffer_kb=args.buffer_size, library=library)
-    return backend, Symbols(image, library, kernel=plan.kernel) if args.stack and image is not None else None
+    if not args.stack or image is None:
+        return backend, None
+    return backend, Symbols(image, library, kernel=plan.kernel, processes=host.sees_every_process)
 
 
 def _write(file: IO[str], line: str) -> None:

@@ -134,6 +134,7 @@ class BccBackend:
         self._library = library
         self._tracefs = ""
         self._group: str | None = None
+        self._claim = -1
         self._known: list[groups.Descriptor] = []
         self._descriptors: list[int] = []
         self._perf: list[int] = []
@@ -194,10 +195,10 @@ class BccBackend:
         self._tracefs = require(self._host)
         if self._library is None:
             self._library = open_library()
-        groups.clean(self._host, self._tracefs)
-        self._known = list(groups.perf_descriptors(self._host))
-        self._group = groups.group_name(self._host, self._tracefs)
         try:
+            groups.clean(self._host, self._tracefs)
+            self._known = list(groups.perf_descriptors(self._host))
+            self._group, self._claim = groups.claim(self._host, self._tracefs)
             return self._attach(self._library, pids)
         except OSError as error:
             self.detach()
@@ -219,7 +220,7 @@ class BccBackend:
         split = self._identify()
         entries_of = {entry.probe.number: entry for entry in capture.entries}
         assert self._group is not None
-        target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
+        target = None if self._program is None else f"/proc/self/fd/{self._program}"
         define_events = partial(
             define, self._host, self._tracefs, self._plan, group=self._group, target=target, fetches=False
         )
@@ -488,16 +489,19 @@ class BccBackend:
             return []
         group = self._group
         self._group = None
-        with self._quick():
-            self._close_perf()
-            for mapped in (self._consumer, self._producer):
-                if mapped is not None:
-                    mapped.close()
-            self._consumer = self._producer = None
-            for descriptor in (*self._programs, *self._descriptors):
-                os.close(descriptor)
-            self._programs, self._descriptors, self._attached = [], [], []
-            return groups.remove(self._host, self._tracefs, group, self._known)
+        try:
+            with self._quick():
+                self._close_perf()
+                for mapped in (self._consumer, self._producer):
+                    if mapped is not None:
+                        mapped.close()
+                self._consumer = self._producer = None
+                for descriptor in (*self._programs, *self._descriptors):
+                    os.close(descriptor)
+                self._programs, self._descriptors, self._attached = [], [], []
+                return groups.remove(self._host, self._tracefs, group, self._known)
+        finally:
+            os.close(self._claim)
 
     def _quick(self) -> AbstractContextManager[None]:
         """Where waiting for grace periods is what takes the time: kprobes."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import mmap
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -54,7 +53,7 @@ def define(
     with host.writer(f"{tracefs}/{'kprobe_events' if plan.kernel else 'uprobe_events'}") as write:
         for planned in events:
             # the kernel's counts of hits name only the event, not the group
-            event = Event(f"{planned.name}_{os.getpid()}", planned.types, [], planned.filter)
+            event = Event(planned.name + group.removeprefix("inlinetrace"), planned.types, [], planned.filter)
             for probe in planned.probes:
                 try:
                     write(definition(plan, event, probe, group, target, fetches=fetches) + "\n")

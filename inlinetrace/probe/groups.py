@@ -1,21 +1,31 @@
 """Groups of probe events of our own, whose they are, and how they are removed without harm.
 
->>> name = group_name(host)                  # "inlinetrace_4242_81733": process and its start time
+>>> name, lock = claim(host, tracefs)        # "inlinetrace_4242_81733": process and its start time
 >>> remove(host, tracefs, name)              # returns what had to be left, one line each
+>>> os.close(lock)
+
+Who made a group holds a lock on a byte of its own in a file of tracefs. The kernel lets go of it when the process ends,
+and everybody who has this tracefs sees it, whatever namespaces he is in: numbers of processes and their start times are
+others in each. A group is left alone as long as its lock is held.
 
 A uprobe event with several probes that something still has enabled must not be deleted: some kernels free probes that
 are still linked and crash at the next probe (list corruption; seen on 6.18). So the order is always: disable the group
 in every trace instance, remove the own instance, make sure that no perf event is open anywhere that could be on it, and
-only then delete. What cannot be proved idle stays and is named.
+only then delete. What cannot be proved idle stays and is named: in a PID namespace, where the processes of others are
+not seen, all that is not our own.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
+import struct
 import time
+import zlib
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,6 +33,9 @@ if TYPE_CHECKING:
 
 _GROUP = re.compile(r"inlinetrace_(\d{1,10})_(\d{1,20})(?:_\d{1,6})?\Z")
 DEFINITIONS = ("uprobe_events", "kprobe_events")
+_LOCKS = "dynamic_events"
+# struct flock (fcntl(2)): type, whence, start, length, pid
+_FLOCK = struct.Struct("hhqqi4x")
 # A reader that is just about to close its file keeps an instance busy for a moment.
 _BUSY_TRIES = 20
 _BUSY_WAIT = 0.01
@@ -36,12 +49,45 @@ class Descriptor(NamedTuple):
     number: int
 
 
+def claim(host: Host, tracefs: str) -> tuple[str, int]:
+    """A name for a new group and instance, and a descriptor that keeps it ours as long as it is open."""
+    descriptor = host.open(f"{tracefs}/{_LOCKS}", os.O_RDWR)
+    try:
+        while True:
+            name = group_name(host, tracefs)
+            with suppress(BlockingIOError):
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock(name))
+                return name, descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _lock(name: str) -> bytes:
+    """The lock of a group. Two that have the same byte, one pair in four billion, are only kept for longer."""
+    return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, zlib.crc32(name.encode()), 1, 0)
+
+
+def _is_held(host: Host, tracefs: str, name: str) -> bool:
+    """Whether anybody has the lock of a group."""
+    descriptor = host.open(f"{tracefs}/{_LOCKS}", os.O_RDONLY)
+    try:
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock(name))
+    finally:
+        os.close(descriptor)
+    return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+
+
 def group_name(host: Host, tracefs: str) -> str:
     """A name for a new group and instance of this process; it has the pid and start time, and is not in use."""
     pid = os.getpid()
     base = f"inlinetrace_{pid}_{host.start_time(pid) or 0}"
     name, number = base, 1
-    while host.exists(f"{tracefs}/events/{name}") or host.exists(f"{tracefs}/instances/{name}"):
+    while (
+        host.exists(f"{tracefs}/events/{name}")
+        or host.exists(f"{tracefs}/instances/{name}")
+        or _is_held(host, tracefs, name)
+    ):
         name = f"{base}_{number}"
         number += 1
     return name
@@ -53,10 +99,10 @@ def owner(name: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def is_alive(host: Host, name: str) -> bool:
-    """Whether the process that made the group is still there."""
+def is_alive(host: Host, tracefs: str, name: str) -> bool:
+    """Whether the process that made the group is, or may be, still there."""
     found = owner(name)
-    return found is not None and host.start_time(found[0]) == found[1]
+    return found is not None and (_is_held(host, tracefs, name) or host.start_time(found[0]) == found[1])
 
 
 def groups(host: Host, tracefs: str) -> list[str]:
@@ -104,7 +150,7 @@ def remove(host: Host, tracefs: str, name: str, known: Iterable[Descriptor] = ()
         return [*left, f"the events {name} stay, somebody uses them"]
     before = set(known)
     # another trace of ours opens perf events on its own group only
-    traces = {owner(other) for other in groups(host, tracefs) if other != name and is_alive(host, other)}
+    traces = {owner(other) for other in groups(host, tracefs) if other != name and is_alive(host, tracefs, other)}
     users = [
         descriptor
         for descriptor in perf_descriptors(host)
@@ -197,7 +243,10 @@ def clean(host: Host, tracefs: str) -> tuple[list[str], list[str]]:
     """Remove the groups whose process is gone: names of what was removed, and what had to be left."""
     removed, left = [], []
     for name in groups(host, tracefs):
-        if is_alive(host, name):
+        if is_alive(host, tracefs, name):
+            continue
+        if not host.sees_every_process:
+            left.append(f"{name} stays: whether anybody uses it cannot be seen from inside of a PID namespace")
             continue
         remaining = remove(host, tracefs, name)
         left += remaining

@@ -72,11 +72,15 @@ class Outcome:
 
 
 class Processes:
-    """Which process a thread belongs to, also when it is gone already."""
+    """Which process a thread belongs to, also when it is gone already.
+
+    Records have the machine's numbers: in a PID namespace /proc has other processes under them, and is not asked.
+    """
 
     def __init__(self, host: Host, noted: Callable[[], dict[int, int]]) -> None:
         self._host = host
         self._noted = noted
+        self._asks_host = host.sees_every_process
         self._known: dict[int, int | None] = {}
         self._since = time.monotonic()
 
@@ -90,7 +94,7 @@ class Processes:
     def of(self, thread: int) -> int | None:
         """The process of a thread, None if nobody knows."""
         if thread not in self._known:
-            process = self._host.process_of(thread)
+            process = self._host.process_of(thread) if self._asks_host else None
             if process is None:
                 noted = self._noted()
                 for other, its in noted.items():

@@ -5,7 +5,7 @@
 
 The first frame is the site's own, with the functions that were inlined around it. Names come from the traced file
 itself, which is at hand when the process is gone, and for everything else from BCC, which looks into the running
-process.
+process, where it is seen by the number that its hits have.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ class Frame(NamedTuple):
 
 
 class Symbols:
-    """Names of addresses in the traced file, the kernel, and running processes."""
+    """Names of addresses in the traced file, the kernel, and running processes if ``processes`` can be asked."""
 
-    def __init__(self, image: Image | None, library: Library, *, kernel: bool) -> None:
+    def __init__(self, image: Image | None, library: Library, *, kernel: bool, processes: bool = True) -> None:
         self._image = image
         self._library = library
         self._kernel = kernel
+        self._processes = processes
         self._known: dict[tuple[int, int, int], Frame] = {}
         self._since = time.monotonic()
 
@@ -103,7 +104,7 @@ class Symbols:
             found = self._image.symbol((address - bias - 1) & ((1 << 64) - 1))
             if found is not None:
                 return Frame(found[0], address, found[1] + 1)
-        if process is None:
+        if process is None or (process != _KERNEL and not self._processes):
             return Frame(None, address)
         names = self._library.BPF
         if process == _KERNEL:

@@ -67,6 +67,7 @@ class TracefsBackend:
         self._buffer_kb = buffer_kb
         self._tracefs = ""
         self._group: str | None = None
+        self._claim = -1
         self._cpus: list[_Cpu] = []
         self._layouts: dict[int, Layout] = {}
         self._page_size = 4096
@@ -96,10 +97,10 @@ class TracefsBackend:
         require = require_kprobes if self._plan.kernel else require_uprobes
         self._tracefs = require(self._host)
         self._check_text()
-        groups.clean(self._host, self._tracefs)
-        self._known = list(groups.perf_descriptors(self._host))
-        self._group = groups.group_name(self._host, self._tracefs)
         try:
+            groups.clean(self._host, self._tracefs)
+            self._known = list(groups.perf_descriptors(self._host))
+            self._group, self._claim = groups.claim(self._host, self._tracefs)
             return self._attach(pids)
         except OSError as error:
             self.detach()
@@ -139,7 +140,7 @@ class TracefsBackend:
             self._cpus.append(_Cpu(number, host.open(path, os.O_RDONLY | os.O_NONBLOCK)))
         begin = time.monotonic()
         assert self._group is not None
-        target = None if self._program is None else f"/proc/{os.getpid()}/fd/{self._program}"
+        target = None if self._program is None else f"/proc/self/fd/{self._program}"
         define_events = partial(define, host, self._tracefs, self._plan, group=self._group, target=target)
         defined, refused = define_events(self._plan.events)
         self._enabled = True
@@ -309,8 +310,11 @@ class TracefsBackend:
             os.close(cpu.descriptor)
         self._cpus = []
         self._group = None
-        with self._quick():
-            return groups.remove(self._host, self._tracefs, group, self._known)
+        try:
+            with self._quick():
+                return groups.remove(self._host, self._tracefs, group, self._known)
+        finally:
+            os.close(self._claim)
 
     def _quick(self) -> AbstractContextManager[None]:
         """Where waiting for grace periods is what takes the time: kprobes."""

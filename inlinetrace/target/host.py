@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 
 from inlinetrace.errors import NotPermittedError
 
+# PROC_PID_INIT_INO (include/linux/proc_ns.h)
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 TRACEFS_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 
 
@@ -171,6 +173,15 @@ class Host:
         for name in self.names("/proc"):
             if name.isdecimal():
                 yield int(name)
+
+    @property
+    def sees_every_process(self) -> bool:
+        """Whether /proc has all processes of the machine, by the numbers that its tracing has: not in a container."""
+        try:
+            return self.read_link("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
+        except FileNotFoundError:
+            # a kernel without PID namespaces; without /proc/self it is that of a namespace which we are not in
+            return self.exists("/proc/self/ns")
 
     def start_time(self, pid: int) -> int | None:
         """When a process was started, in clock ticks after boot; None if there is none. Tells a pid from its reuse."""

@@ -32,7 +32,7 @@ def orphans(host: Host, tracefs: str) -> set[str]:
     return {
         name
         for name in groups.groups(host, tracefs)
-        if not groups.is_alive(host, name) or groups.owner(name) == (os.getpid(), host.start_time(os.getpid()))
+        if not groups.is_alive(host, tracefs, name) or groups.owner(name) == (os.getpid(), host.start_time(os.getpid()))
     }
 
 

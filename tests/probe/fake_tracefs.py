@@ -32,10 +32,26 @@ class FakeTracefs(Host):
         self.reject_enabled: Callable[[str], int | None] = lambda line: None
         for folder in ("events", "instances", "options"):
             os.makedirs(self.path(f"{TRACEFS}/{folder}"))
-        for name in ("uprobe_events", "kprobe_events", "error_log", "saved_tgids", "uprobe_profile", "kprobe_profile"):
+        for name in (
+            "dynamic_events",
+            "uprobe_events",
+            "kprobe_events",
+            "error_log",
+            "saved_tgids",
+            "uprobe_profile",
+            "kprobe_profile",
+        ):
             Path(self.path(f"{TRACEFS}/{name}")).write_text("")
         Path(self.path(f"{TRACEFS}/events/header_page")).write_text(HEADER_PAGE)
         self.add_process(os.getpid(), 1000)
+        self.enter_namespace("pid:[4026531836]")
+
+    def enter_namespace(self, name: str) -> None:
+        """Be in another PID namespace."""
+        folder = Path(self.path("/proc/self/ns"))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pid").unlink(missing_ok=True)
+        (folder / "pid").symlink_to(name)
 
     def add_process(self, pid: int, start: int, links: tuple[str, ...] = ()) -> None:
         folder = Path(self.path(f"/proc/{pid}"))

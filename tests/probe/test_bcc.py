@@ -105,8 +105,8 @@ def test_attaching_and_detaching_a_program(host: FakeTracefs) -> None:
     assert one.group == name
     # nothing is fetched by the events: the program does that
     assert host.read_text(f"{TRACEFS}/uprobe_events").splitlines() == [
-        f"p:{name}/sites0_{os.getpid()} /bin/x:0x0 k=\\0:u32",
-        f"p:{name}/sites0_{os.getpid()} /bin/x:0x10 k=\\1:u32",
+        f"p:{name}/sites0_{os.getpid()}_1000 /bin/x:0x0 k=\\0:u32",
+        f"p:{name}/sites0_{os.getpid()}_1000 /bin/x:0x10 k=\\1:u32",
     ]
     assert library.made == [(ARRAY, "lost"), (RING, "hits"), (HASH, "sites")]
     assert library.programs == [(KPROBE_PROGRAM, SLEEPABLE)]
@@ -134,7 +134,10 @@ def test_perf_events_are_closed_before_the_events_are_deleted(
     monkeypatch.setattr(os, "close", noted)
     host.done.clear()
     assert one.detach() == []
-    assert host.done == ["close perf event", f"uprobe_events <- -:inlinetrace_{os.getpid()}_1000/sites0_{os.getpid()}"]
+    assert host.done == [
+        "close perf event",
+        f"uprobe_events <- -:inlinetrace_{os.getpid()}_1000/sites0_{os.getpid()}_1000",
+    ]
 
 
 def test_a_kernel_has_kprobes_whose_programs_do_not_sleep(host: FakeTracefs) -> None:
@@ -142,7 +145,9 @@ def test_a_kernel_has_kprobes_whose_programs_do_not_sleep(host: FakeTracefs) -> 
     one, library = backend(host, plan(0x1000, kernel=True))
     assert one.attach() == []
     assert library.programs == [(KPROBE_PROGRAM, 0)]
-    assert host.read_text(f"{TRACEFS}/kprobe_events") == (f"p:{one.group}/sites0_{os.getpid()} _stext+0x0 k=\\0:u32\n")
+    assert host.read_text(f"{TRACEFS}/kprobe_events") == (
+        f"p:{one.group}/sites0_{os.getpid()}_1000 _stext+0x0 k=\\0:u32\n"
+    )
     host.done.clear()
     one.disable()
     one.disable()
@@ -280,7 +285,7 @@ def test_hits_are_counted_while_the_programs_are_on_the_probes(host: FakeTracefs
     profile = Path(host.path(f"{TRACEFS}/uprobe_profile"))
 
     def count(hits: int) -> None:
-        profile.write_text(f"  /bin/x {' ' * 20} sites0_{os.getpid()} {hits}\n  /bin/x another {hits}\n")
+        profile.write_text(f"  /bin/x {' ' * 20} sites0_{os.getpid()}_1000 {hits}\n  /bin/x another {hits}\n")
 
     count(100)
     assert one.attach() == []

@@ -29,7 +29,7 @@ def test_a_name_has_the_process_and_its_start_time(host: FakeTracefs) -> None:
     name = groups.group_name(host, TRACEFS)
     assert name == f"inlinetrace_{os.getpid()}_1000"
     assert groups.owner(name) == (os.getpid(), 1000)
-    assert groups.is_alive(host, name)
+    assert groups.is_alive(host, TRACEFS, name)
     make(host, name)
     assert groups.group_name(host, TRACEFS) == f"{name}_1"
 
@@ -112,6 +112,38 @@ def test_another_kind_of_bpf_link_does_no_harm(host: FakeTracefs) -> None:
     folder.mkdir()
     (folder / "0").write_text("link_type:\tcgroup\n")
     assert list(groups.perf_descriptors(host)) == []
+
+
+def test_a_group_whose_lock_is_held_is_left_alone(host: FakeTracefs) -> None:
+    """Its process may be one of another PID namespace, which is not seen here by its number."""
+    name, lock = groups.claim(host, TRACEFS)
+    host.start_time = lambda pid: None  # type: ignore[method-assign]
+    make(host, name)
+    assert groups.is_alive(host, TRACEFS, name)
+    assert groups.clean(host, TRACEFS) == ([], [])
+    assert host.done == []
+    os.close(lock)
+    assert not groups.is_alive(host, TRACEFS, name)
+    assert groups.clean(host, TRACEFS) == ([name], [])
+
+
+def test_a_name_that_is_claimed_is_not_given_again(host: FakeTracefs) -> None:
+    claims = [groups.claim(host, TRACEFS) for _ in range(3)]
+    base = f"inlinetrace_{os.getpid()}_1000"
+    assert [name for name, _ in claims] == [base, f"{base}_1", f"{base}_2"]
+    for _, lock in claims:
+        os.close(lock)
+    assert groups.group_name(host, TRACEFS) == base
+
+
+def test_in_a_pid_namespace_what_is_not_our_own_is_left_alone(host: FakeTracefs) -> None:
+    host.enter_namespace("pid:[4026532178]")
+    make(host, "inlinetrace_1_2")
+    removed, left = groups.clean(host, TRACEFS)
+    assert removed == []
+    assert left == ["inlinetrace_1_2 stays: whether anybody uses it cannot be seen from inside of a PID namespace"]
+    assert host.done == []
+    assert groups.remove(host, TRACEFS, "inlinetrace_1_2") == []
 
 
 def test_clean_takes_only_those_whose_process_is_gone(host: FakeTracefs) -> None:

@@ -199,6 +199,13 @@ def test_a_program_that_goes_on_is_ended() -> None:
     assert child.wait() == 128 + signal.SIGTERM
 
 
+def test_in_a_pid_namespace_the_process_of_a_thread_is_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is that of another thread in /proc."""
+    monkeypatch.setattr(Host, "sees_every_process", False)
+    assert Processes(Host(), lambda: {os.getpid(): 7}).of(os.getpid()) == 7
+    assert Processes(Host(), dict).of(os.getpid()) is None
+
+
 def test_processes_of_threads_that_are_gone() -> None:
     processes = Processes(Host(), lambda: {1 << 30: 5})
     assert processes.of(os.getpid()) == os.getpid()

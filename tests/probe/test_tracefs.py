@@ -67,8 +67,8 @@ def test_attaching_and_detaching_a_program(host: FakeTracefs) -> None:
         f"instances/{name}/events/{name}/sites0_{os.getpid()}/enable <- 1",
     ]
     assert host.read_text(f"{TRACEFS}/uprobe_events").splitlines() == [
-        f"p:{name}/sites0_{os.getpid()} /bin/x:0x10 k=\\0:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
-        f"p:{name}/sites0_{os.getpid()} /bin/x:0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
+        f"p:{name}/sites0_{os.getpid()}_1000 /bin/x:0x10 k=\\0:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
+        f"p:{name}/sites0_{os.getpid()}_1000 /bin/x:0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string",
     ]
     assert backend.lost() == 8
     assert backend.detach() == []
@@ -83,7 +83,7 @@ def test_a_kernel_has_kprobes_and_expedited_grace_periods_only_while_they_go(hos
     assert backend.attach() == []
     name = backend.group
     assert host.read_text(f"{TRACEFS}/kprobe_events").splitlines()[1] == (
-        f"p:{name}/sites0_{os.getpid()} _stext+0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string"
+        f"p:{name}/sites0_{os.getpid()}_1000 _stext+0x11 k=\\1:u32 a0=%di:u64 a1=+7(%di):string comm=$comm:string"
     )
     assert not any("rcu" in line for line in host.done)
     assert backend.detach() == []
@@ -93,7 +93,7 @@ def test_a_kernel_has_kprobes_and_expedited_grace_periods_only_while_they_go(hos
     assert order == [
         "/sys/kernel/rcu_expedited <- 1",
         f"instances/{name}/events/{name}/enable <- 0",
-        f"kprobe_events <- -:{name}/sites0_{os.getpid()}",
+        f"kprobe_events <- -:{name}/sites0_{os.getpid()}_1000",
         "/sys/kernel/rcu_expedited <- 0",
     ]
     backend.attach()
@@ -237,7 +237,7 @@ def test_records_are_read_in_the_order_of_time(host: FakeTracefs) -> None:
 def test_hits_by_the_count_of_the_kernel(kernel: bool, host: FakeTracefs) -> None:
     backend = TracefsBackend(host, plan(kernel))
     backend.attach()
-    name = f"sites0_{os.getpid()}"
+    name = f"sites0_{os.getpid()}_1000"
     if kernel:
         text = f"  {name}    10   2\n  {name}  5  0\n  sites0_1  100  100\n"
     else:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tests.probe.programs import BURST, LIBRARY, NULL_CHAIN, QUEUE, SERVER, USER
 pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs", "each_backend")]
 
 Compiler = Callable[..., Path]
+NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
 
 
 def values(hits: list[dict[str, Any]], name: str) -> list[Any]:
@@ -60,10 +61,10 @@ def obey_signals() -> None:
 
 
 @contextmanager
-def tracing(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A trace in the background that has attached everything."""
+def tracing(*arguments: str, within: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+    """A trace in the background that has attached everything, run by the command ``within``."""
     process = subprocess.Popen(
-        command("probe", *arguments, "-v"),
+        [*within, *command("probe", *arguments, "-v")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -316,6 +317,33 @@ def test_clean_leaves_a_trace_that_runs(compiler: Compiler) -> None:
         assert subprocess.run(command("clean"), check=False).returncode == 0
         ask(b"z")
         assert values(end(process), "number") == [ord("z")]
+
+
+def test_traces_in_and_outside_of_a_pid_namespace_leave_each_other_alone(compiler: Compiler) -> None:
+    program = str(compiler(SERVER, "-O2", "-pthread"))
+    arguments = ("serve", "--json", "--args", "-x", program)
+    with server(Path(program)) as ask, tracing(*arguments) as outside:
+        with tracing(*arguments, "-c", "1", within=NAMESPACE) as inside:
+            assert subprocess.run(command("clean"), check=False).returncode == 0
+            ask(b"1")
+            output, said = inside.communicate(timeout=30)
+        ask(b"2")
+        assert values(end(outside), "number") == list(b"12")
+    (hit,) = [json.loads(line) for line in output.splitlines()]
+    assert hit["args"]["number"] == ord("1")
+    # by the machine's number, as its thread
+    assert hit["pid"] in (ask.pid, None)  # type: ignore[attr-defined]
+    assert "stay" not in said
+
+
+@pytest.mark.parametrize("wanted", [("-p", "1"), ("--",)])
+def test_processes_cannot_be_chosen_in_a_pid_namespace(wanted: tuple[str, ...], compiler: Compiler) -> None:
+    program = compiler(QUEUE)
+    arguments = command("probe", "push", "-x", str(program), *wanted)
+    done = subprocess.run([*NAMESPACE, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("inlinetrace: -p and -- do not work inside of a PID namespace")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_program_that_is_deleted_while_it_is_traced(compiler: Compiler) -> None:

@@ -68,6 +68,18 @@ def test_this_machine() -> None:
     assert seen == [os.getpid()]
 
 
+@pytest.mark.parametrize(
+    ("link", "sees"), [("pid:[4026531836]", True), ("pid:[4026532178]", False), (None, True), ("no /proc/self", False)]
+)
+def test_whether_all_processes_are_seen(link: str | None, sees: bool, tmp_path: Path) -> None:
+    """Not in a PID namespace, nor in the /proc of one; a kernel without namespaces has no such link."""
+    if link != "no /proc/self":
+        (tmp_path / "proc/self/ns").mkdir(parents=True)
+        if link is not None:
+            (tmp_path / "proc/self/ns/pid").symlink_to(link)
+    assert Host(tmp_path).sees_every_process == sees
+
+
 def test_files_of_our_own_come_into_being_whole(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.create("/run/x/y", "text")
