@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from inlinetrace._signals import Interrupted, handled, raise_interrupted
 from inlinetrace.cli.terminal import say
 from inlinetrace.errors import InlineTraceError
 
@@ -23,7 +24,7 @@ _WITH_PROGRAM = ("probe",)
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _EPILOG = (
-    "exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 130 interrupted"
+    "exit codes: 0 done, 1 not found or bad input, 2 usage, 3 not permitted, 4 attached only partly, 128+N signal N"
 )
 
 
@@ -84,11 +85,12 @@ def run(arguments: Sequence[str]) -> int:
         at = arguments.index("--")
         arguments, program_arguments = arguments[:at], [*arguments[at + 1 :]]
     try:
-        args = _parser(command).parse_args(arguments)
-        args.program_arguments = program_arguments
-        result = args.run(args)
-        sys.stdout.flush()
-        return int(result)
+        with handled(raise_interrupted):
+            args = _parser(command).parse_args(arguments)
+            args.program_arguments = program_arguments
+            result = args.run(args)
+            sys.stdout.flush()
+            return int(result)
     except InlineTraceError as error:
         say(str(error))
         return error.exit_code
@@ -102,8 +104,10 @@ def run(arguments: Sequence[str]) -> int:
         _discard_output()
         say(f"the output cannot be written: {os.strerror(error.errno).lower()}")
         return InlineTraceError.exit_code
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as error:
+        # whoever should read the rest may not do it
+        _discard_output()
+        return 128 + (error.number if isinstance(error, Interrupted) else signal.SIGINT)
 
 
 def _discard_output() -> None:

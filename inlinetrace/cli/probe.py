@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from inlinetrace.cli.inputs import add_btf_arguments, add_input_arguments, open_listing
 from inlinetrace.cli.terminal import say, visible
@@ -302,9 +302,9 @@ class _output:  # noqa: N801
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._path: str | None = args.output
-        self._file: IO[str] | None = None
+        self._file: TextIO | None = None
 
-    def __enter__(self) -> IO[str]:
+    def __enter__(self) -> TextIO:
         if self._path is None:
             return sys.stdout
         try:
@@ -338,6 +338,7 @@ def _trace(
     condition: Condition | None,
     arguments: list[str] | None,
 ) -> int:
+    from inlinetrace.cli.sink import Sink
     from inlinetrace.probe.child import Child
     from inlinetrace.probe.events import Decoder
     from inlinetrace.probe.output import Output
@@ -369,16 +370,17 @@ def _trace(
     output = Output(epoch, verbose=args.verbose, hidden=hidden, symbols=symbols)
     child = None
     with _output(args) as file:
+        sink = Sink(file, args.output)
         render = output.json if args.json else lambda hit, process: _text(output, hit, process)
         session = Session(
             host,
             plan,
             backend,
             Decoder(plan, types, stacks=stacks),
-            (lambda hit, process: _write(file, render(hit, process)))
+            (lambda hit, process: sink.write(render(hit, process)))
             if tally is None
             else (lambda hit, process: tally.add(hit)),
-            file.flush,
+            sink.flush,
             lambda outcome: _say_attached(args, plan, outcome),
         )
         if arguments is not None:
@@ -403,7 +405,8 @@ def _trace(
             if outcome.totals is not None:
                 tally.add_totals(plan, outcome.totals, types)
             for line in tally.json() if args.json else tally.text():
-                _write(file, line if args.json else visible(line))
+                sink.write(line if args.json else visible(line))
+            sink.flush(lambda: outcome.signal is not None)
     if traced is not None and child is None and not traced.is_at_its_path():
         say(f"{plan.target} was replaced or deleted meanwhile: processes that ran another file were not traced")
     return _end(args, outcome)
@@ -467,10 +470,6 @@ def _bcc(
     if not args.stack or image is None:
         return backend, None
     return backend, Symbols(image, library, kernel=plan.kernel, processes=host.sees_every_process)
-
-
-def _write(file: IO[str], line: str) -> None:
-    file.write(line + "\n")
 
 
 def _references(args: argparse.Namespace) -> list[Reference]:

@@ -3,26 +3,22 @@
 >>> session = Session(host, backend, decoder, emit)
 >>> session.run(limits)
 
-Whatever happens in between, everything is detached: an error, a closed pipe, SIGINT, SIGTERM, SIGHUP. Signals are only
-noted while the trace runs, so that none of them can interrupt the detaching.
+Whatever happens in between, everything is detached: an error, a closed pipe, a signal. Signals are only noted while the
+trace runs, so that none of them can interrupt the detaching; what waits for a reader looks at them.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace._signals import handled
 from inlinetrace.errors import PartialError
 from inlinetrace.probe.plan import Refused
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from inlinetrace.probe.backend import Backend, Totals
     from inlinetrace.probe.child import Child
     from inlinetrace.probe.events import Decoder, Hit
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from inlinetrace.probe.where import Condition
     from inlinetrace.target.host import Host
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _IDLE = (0.002, 0.05)
 # A thread's number may be given to another one; what was looked up is not kept for longer.
 _FORGET_AFTER = 5.0
@@ -104,31 +99,11 @@ class Processes:
         return self._known[thread]
 
 
-@contextmanager
-def _noted_signals() -> Iterator[list[int]]:
-    """Note SIGINT, SIGTERM and SIGHUP instead of obeying them; only the main thread can."""
-    noted: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.append(number)
-
-    before = [(number, signal.getsignal(number)) for number in _SIGNALS]
-    for number, handler in before:
-        # whoever started us with a signal ignored (nohup) wants it ignored
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
-        yield noted
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-
-
 class Session:
-    """One trace. ``emit`` gets each hit with its process; ``flush`` is called after each batch."""
+    """One trace. ``emit`` gets each hit with its process; ``flush`` is called after each batch.
+
+    While it waits for a reader, it asks what it is given whether to give up; it returns whether all was written.
+    """
 
     def __init__(
         self,
@@ -137,7 +112,7 @@ class Session:
         backend: Backend,
         decoder: Decoder,
         emit: Callable[[Hit, int | None], None],
-        flush: Callable[[], None],
+        flush: Callable[[Callable[[], bool]], bool],
         attached: Callable[[Outcome], None],
     ) -> None:
         self._host = host
@@ -157,7 +132,8 @@ class Session:
         the child is started, and if nothing could be attached; and what ``limits.check`` raises.
         """
         outcome = self.outcome
-        with _noted_signals() as signals:
+        signals: list[int] = []
+        with handled(lambda number, frame: signals.append(number)):
             try:
                 started = time.monotonic()
                 outcome.refused = [*self._plan.refused, *self._backend.attach(threads)]
@@ -198,7 +174,7 @@ class Session:
                 ending = ending or self.outcome.gone is not None
             if ending:
                 break
-            if self._batch(limits, False):
+            if self._batch(limits, signals, False):
                 return
             if self._backend.busy:
                 idle = _IDLE[0]
@@ -207,7 +183,7 @@ class Session:
                 time.sleep(idle)
         self._disable()
         while True:
-            if self._batch(limits, True) or not self._backend.busy:
+            if self._batch(limits, signals, True) or not self._backend.busy:
                 return
 
     def _disable(self) -> None:
@@ -216,8 +192,8 @@ class Session:
         self._backend.disable()
         self.outcome.detach_seconds += time.monotonic() - started
 
-    def _batch(self, limits: Limits, last: bool) -> bool:
-        """Read and show what there is; whether the count is reached."""
+    def _batch(self, limits: Limits, signals: list[int], last: bool) -> bool:
+        """Read and show what there is; whether that was the last: the count is reached, or nobody reads any more."""
         records = self._backend.read(last=last)
         # after they were read, so that it holds for all of them
         limits.check()
@@ -243,8 +219,7 @@ class Session:
                     break
             if done:
                 break
-        self._flush()
-        return done
+        return not self._flush(lambda: bool(signals)) or done
 
     def _account(self, everything: bool) -> None:
         """What the kernel counted and we did not see."""

@@ -118,7 +118,7 @@ def traced(backend_name: str, wanted: str, *, counts: bool = False) -> Callable[
                 backend,
                 Decoder(plan, types),
                 lambda hit, process: print(output.json(hit, process), file=sink),
-                lambda: None,
+                lambda give_up: True,
                 lambda outcome: None,
             )
             child = Child(str(program), [str(hits)], to_stderr=True)

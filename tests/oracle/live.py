@@ -70,7 +70,7 @@ def trace(shop: Workshop, binary: Path, backend: str = "tracefs") -> Run:
             _backend(backend, host, plan, image, descriptor),
             Decoder(plan, types),
             lambda hit, process: reader.take(hit),
-            lambda: None,
+            lambda give_up: True,
             lambda outcome: None,
         )
         child = Child(str(binary), [str(log), str(shop.program.seed)], to_stderr=True)

@@ -90,7 +90,7 @@ def session(backend: FakeBackend, seen: list[Hit], plan: Plan | None = None) -> 
         backend,  # type: ignore[arg-type]
         FakeDecoder(),  # type: ignore[arg-type]
         emit,
-        lambda: None,
+        lambda give_up: True,
         lambda outcome: None,
     )
 
@@ -152,6 +152,17 @@ def test_a_signal_ends_a_trace_after_the_records_that_are_there() -> None:
     assert outcome.signal == signal.SIGTERM
     assert [hit.time for hit in seen] == [777, 2, 3]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_ends_a_trace_whose_reader_does_not_read() -> None:
+    """All is detached; what was read and not written is given up."""
+    backend = FakeBackend(records(777), records(2))
+    one = session(backend, [])
+    one._flush = lambda give_up: not give_up()
+    outcome = one.run(Limits())
+    assert outcome.signal == signal.SIGTERM
+    assert outcome.shown == 1
+    assert backend.done == ["attach", "disable", "detach"]
 
 
 def test_a_trace_in_another_thread() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from inlinetrace._signals import ENDING
 from inlinetrace.errors import InlineTraceError
 from inlinetrace.probe.traced_file import TracedFile
 from inlinetrace.target import open_image
@@ -56,7 +58,7 @@ def server(program: Path) -> Iterator[Callable[[bytes], None]]:
 
 def obey_signals() -> None:
     """Undo what nohup and background jobs of a shell hand down: signals that are ignored stay ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
 
 
@@ -270,7 +272,22 @@ def test_a_reader_that_goes_away_ends_the_trace(compiler: Compiler) -> None:
         process.stdout = open(os.devnull)  # noqa: SIM115
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_a_trace_whose_reader_does_not_read(number: signal.Signals, compiler: Compiler) -> None:
+    program = str(compiler(BURST))
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        command("probe", "tick", "--args", "-x", program, "--", "100000"), stdout=writing, preexec_fn=obey_signals
+    )
+    while select.select([], [writing], [], 0)[1]:
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_end_a_trace_cleanly(number: signal.Signals, compiler: Compiler) -> None:
     program = str(compiler(SERVER, "-O2", "-pthread"))
     with server(Path(program)) as ask, tracing("serve", "--json", "--args", "-x", program) as process:

@@ -54,7 +54,7 @@ def live(binary: Path, backend: str) -> CaseRun:
         make_backend(backend, host, plan, image, program),
         Decoder(plan, types),
         lambda hit, process: hits.append(CaseHit(hit.site, shown(hit))),
-        lambda: None,
+        lambda give_up: True,
         lambda outcome: None,
     )
     with TemporaryFile() as output:
