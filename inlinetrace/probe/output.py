@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from inlinetrace.probe.types import Character, Decoded, Enumerator, Pointer
+from inlinetrace.probe.types import Character, Decoded, Enumerator, Pointer, Rest
 from inlinetrace.sites.reasons import Unavailable
 
 if TYPE_CHECKING:
@@ -188,12 +188,16 @@ def text_of(value: Decoded) -> str:
         return hex(value) if value else "NULL"
     if isinstance(value, Character):
         return f"'{chr(value)}'" if 32 <= value < 127 and value not in (39, 92) else str(int(value))
-    if isinstance(value, Enumerator):
+    if isinstance(value, (Enumerator, Rest)):
         return str(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}={text_of(member)}" for name, member in value.items()) + "}"
+        return "{" + ", ".join(_member_text(name, member) for name, member in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(text_of(element) for element in value) + "]"
     return "?" if value is None else str(value)
+
+
+def _member_text(name: str, value: Decoded) -> str:
+    return text_of(value) if isinstance(value, Rest) else f"{name}={text_of(value)}"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Deeper nesting than any source has.
 _MAXIMUM_NESTING = 16
 _MAXIMUM_ELEMENTS = 4096
+# Of one value: unions of unions show the same bytes as often as they have members to the power of their depth.
+_MAXIMUM_PARTS = 2048
 
 Decoded = int | bool | float | str | dict[str, "Decoded"] | list["Decoded"] | None
 
@@ -48,6 +50,13 @@ class Enumerator(str):
         return result
 
 
+class Rest(str):
+    """Stands for the members or elements that follow and are not shown, as there are too many."""
+
+
+REST = Rest("...")
+
+
 class Member(NamedTuple):
     """A member of a structure: its offset from the start, its width for a bitfield, and its type."""
 
@@ -63,6 +72,8 @@ class Types(ABC):
     def __init__(self, machine: Machine, little_endian: bool) -> None:
         self._machine = machine
         self._little_endian = little_endian
+        # parts that may still be decoded of the value at hand
+        self._parts_left = 0
 
     @abstractmethod
     def name(self, key: int) -> TypeName:
@@ -105,8 +116,12 @@ class Types(ABC):
     def member(self, key: int, name: str) -> Member | None:
         """The member with this name, in unnamed structures and unions too."""
         pending: list[tuple[int, int, int]] = [(key, 0, 0)]
+        seen = set()
         while pending:
             inside, offset, nesting = pending.pop(0)
+            if inside in seen:
+                continue
+            seen.add(inside)
             for member in self.members(inside):
                 if member.name == name:
                     return member._replace(offset_bits=member.offset_bits + offset)
@@ -121,11 +136,14 @@ class Types(ABC):
 
         Numbers, pointers (:class:`Pointer`), characters (:class:`Character`), names of enumerators where one fits,
         dictionaries for structures and unions, lists for arrays, text for arrays of characters; members that cannot
-        be decoded are None.
+        be decoded are None. Of a value with very many parts the first are decoded, REST stands for the others: as
+        ``"..."`` in a dictionary, as the last element of a list.
         """
+        self._parts_left = _MAXIMUM_PARTS
         return self._decode(raw, key, 0)
 
     def _decode(self, raw: bytes, key: int, nesting: int) -> Decoded | Unavailable:
+        self._parts_left -= 1
         name = self.name(key)
         if name.encoding is Encoding.AGGREGATE:
             return self._aggregate(raw, key, nesting)
@@ -157,7 +175,10 @@ class Types(ABC):
             return Unavailable(Reason.UNSUPPORTED, f"{name.text} is only declared")
         result: dict[str, Decoded] = {}
         for member in self.members(key):
-            value = self.member_value(raw, member, nesting + 1)
+            if self._parts_left <= 0:
+                result[REST] = REST
+                break
+            value = self._member_value(raw, member, nesting + 1)
             decoded = None if isinstance(value, Unavailable) else value
             if member.name:
                 result[member.name] = decoded
@@ -165,7 +186,7 @@ class Types(ABC):
                 result.update(decoded)
         return result
 
-    def member_value(self, raw: bytes, member: Member, nesting: int = 0) -> Decoded | Unavailable:
+    def _member_value(self, raw: bytes, member: Member, nesting: int) -> Decoded | Unavailable:
         """The value of a member out of the bytes of its structure."""
         start = member.offset_bits // 8
         if member.bits is None:
@@ -204,6 +225,9 @@ class Types(ABC):
             return Unavailable(Reason.UNSUPPORTED, "an array of unknown size, or a large one")
         values: list[Decoded] = []
         for number in range(count):
+            if self._parts_left <= 0:
+                values.append(REST)
+                break
             part = raw[number * size : (number + 1) * size]
             if len(dimensions) > 1:
                 value = self._array(part, element, dimensions[1:], nesting + 1)

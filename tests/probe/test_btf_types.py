@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from inlinetrace.btf._types import Member
 from inlinetrace.btf.builder import Builder
 from inlinetrace.btf.kinds import Kind
 from inlinetrace.btf.load import load
@@ -16,9 +17,10 @@ from inlinetrace.btf.reader import Btf
 from inlinetrace.elf.machine import X86_64
 from inlinetrace.probe.btf_types import BtfTypes
 from inlinetrace.probe.dwarf_types import DwarfTypes
+from inlinetrace.probe.output import text_of
 from inlinetrace.probe.plan import Refusal, definition
 from inlinetrace.probe.target import plan_image
-from inlinetrace.probe.types import Types
+from inlinetrace.probe.types import REST, Types
 from inlinetrace.sites.from_btf import BtfSites
 from inlinetrace.target import open_image
 from inlinetrace.target.running_btf import open_running_btf
@@ -100,6 +102,35 @@ def test_the_same_as_from_dwarf(compiler: Compiler, version: int) -> None:
     for field in ("number", "low", "below", "missing"):
         ours, theirs = from_btf.member(in_btf, field), from_dwarf.member(in_dwarf, field)
         assert (ours and ours[:3]) == (theirs and theirs[:3])
+
+
+def unions(names: str, depth: int = 15) -> tuple[Types, int]:
+    """A number in a union that has it once for each name, in a union that has this one as often, and so on."""
+    builder = Builder()
+    key = builder.add_int("long", 8, 1)
+    for number in range(depth):
+        key = builder.add_union(f"u{number}", 8, [Member(name.strip(), key, 0) for name in names])
+    return BtfTypes(BtfSites(with_locations(Btf(builder.to_bytes())), X86_64)), key
+
+
+def parts(value: object) -> int:
+    return 1 + (sum(map(parts, value.values())) if isinstance(value, dict) else 0)
+
+
+def test_of_unions_of_unions_the_first_members_are_shown_and_that_there_are_more() -> None:
+    types, key = unions("abcd")
+    value = types.decode((7).to_bytes(8, "little"), key)
+    assert 2000 < parts(value) < 2200
+    assert isinstance(value, dict)
+    assert value["..."] is REST
+    assert text_of(value).startswith("{" + "a={" * 14 + "a=7, b=7, c=7, d=7}, b={a=7, ")
+    assert text_of(value).endswith("}, ...}, ...}")
+    # each value has its own count
+    assert types.decode(bytes(8), key) != value
+    assert unions("abcd", depth=5)[0].decode(bytes(8), key=6).keys() == set("abcd")  # type: ignore[union-attr]
+    # members without a name do not make the search for one longer
+    nested, outer = unions("    ")
+    assert nested.member(outer, "absent") is None
 
 
 def test_probes_of_a_kernel_that_has_its_own_location_info(tmp_path: Path) -> None:

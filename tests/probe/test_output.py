@@ -9,7 +9,7 @@ import pytest
 
 from inlinetrace.probe.events import Hit, Shown
 from inlinetrace.probe.output import Output, text_of
-from inlinetrace.probe.types import Character, Decoded, Enumerator, Pointer
+from inlinetrace.probe.types import REST, Character, Decoded, Enumerator, Pointer
 from inlinetrace.sites.model import CallSite, InlineFrame, Site
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
 
@@ -97,6 +97,8 @@ def test_the_line() -> None:
         ("a\tb", '"a\\tb"'),
         ({"a": 1, "b": {"c": "x"}}, '{a=1, b={c="x"}}'),
         ([1, None], "[1, ?]"),
+        ([1, REST], "[1, ...]"),
+        ({"a": 1, REST: REST}, "{a=1, ...}"),
         (1.5, "1.5"),
     ],
 )
