@@ -573,7 +573,8 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if outcome.lost:
         say(f"{outcome.lost} hits were lost: the buffer was full (--buffer-size)")
     if outcome.unrecorded:
-        say(f"{outcome.unrecorded} hits were not recorded by the kernel: {outcome.why_unrecorded}")
+        others = "they were of other processes, or " if outcome.others else ""
+        say(f"{outcome.unrecorded} hits were not recorded by the kernel: {others}{outcome.why_unrecorded}")
     if args.verbose:
         say(f"{outcome.shown} hits, {outcome.lost} lost; detached in {outcome.detach_seconds:.3f} s")
     return 0 if outcome.signal is None else 128 + outcome.signal

@@ -19,6 +19,7 @@ cdef enum:
     BYTES = 1
     TEXT = 2
     GUARD = 3
+    WORD = 4
     PADDING = 29
     TIME_EXTEND = 30
     TIME_STAMP = 31
@@ -31,9 +32,10 @@ cdef struct Field:
 
 
 cdef class Layout:
-    """Where the fields of one event are: ``fields`` has (offset, size, kind), kinds "number", "bytes", "text", "guard".
+    """Where the fields of one event are: ``fields`` has (offset, size, kind), kinds "number", "bytes", "text", "guard", "word".
 
-    A guard is text of which only matters whether it could be read: True or None.
+    A guard is text of which only matters whether it could be read: True or None. A word is text of which only matters
+    whether the word that leads to it could be read. The last field is the name of the process.
 
     ``number`` and ``address`` are offset and size of the probe's number and of the address that was hit.
     """
@@ -57,10 +59,10 @@ cdef class Layout:
         for i, (offset, size, kind) in enumerate(fields):
             self.fields[i].offset = offset
             self.fields[i].size = size
-            self.fields[i].kind = {"number": NUMBER, "bytes": BYTES, "text": TEXT, "guard": GUARD}[kind]
+            self.fields[i].kind = {"number": NUMBER, "bytes": BYTES, "text": TEXT, "guard": GUARD, "word": WORD}[kind]
             if self.fields[i].kind == NUMBER and size not in (1, 2, 4, 8):
                 raise ValueError(f"a number of {size} bytes")
-            if self.fields[i].kind in (TEXT, GUARD) and size != 4:
+            if self.fields[i].kind >= TEXT and size != 4:
                 raise ValueError("text is a word that says where it is")
             self.end = max(self.end, offset + size)
 
@@ -101,7 +103,7 @@ cdef inline uint64_t number_at(const uint8_t* at, uint32_t size) noexcept nogil:
 cdef object read_fields(Layout layout, const uint8_t* data, uint32_t length):
     """The fields of one record: numbers, bytes, and text or None where there is no room for any."""
     cdef Py_ssize_t i
-    cdef uint32_t location, start, size, following
+    cdef uint32_t location, start, size, length_set, following
     cdef Field* field
     cdef tuple result = PyTuple_New(layout.count)
     cdef object value
@@ -114,7 +116,7 @@ cdef object read_fields(Layout layout, const uint8_t* data, uint32_t length):
         else:
             location = word(data + field.offset)
             start = location & 0xffff
-            size = location >> 16
+            size = length_set = location >> 16
             value = None
             # Text that could not be read has no room: the next text starts where it does, whatever its length says.
             if i + 1 < layout.count and layout.fields[i + 1].kind >= TEXT:
@@ -122,7 +124,11 @@ cdef object read_fields(Layout layout, const uint8_t* data, uint32_t length):
                 size = following - start if start < following <= start + size else 0
             if size and start + size <= length:
                 # the last byte is the NUL
-                value = True if field.kind == GUARD else PyBytes_FromStringAndSize(<const char*>data + start, size - 1)
+                value = True if field.kind >= GUARD else PyBytes_FromStringAndSize(<const char*>data + start, size - 1)
+            elif field.kind == WORD and length_set == 0 and word(data + layout.fields[layout.count - 1].offset) >> 16:
+                # The kernel sets the length to all the room that is left, which there was: the last text has some. It
+                # sets it to 0 where it found no text, but leaves it where it did not come to look for one.
+                value = True
         Py_INCREF(value)
         PyTuple_SET_ITEM(result, i, value)
     return result

@@ -35,6 +35,11 @@ class Backend(Protocol):
         """Whether the last read left records behind that can be had at once."""
 
     @property
+    def may_lose_text(self) -> bool:
+        """Whether the kernel drops hits whose text is long, without counting them."""
+        ...
+
+    @property
     def filtered(self) -> bool:
         """Whether the kernel leaves out hits that do not match."""
 

@@ -113,6 +113,7 @@ class BccBackend:
     """
 
     why_unrecorded = "they came while the processor was inside of another BPF program"
+    may_lose_text = False
 
     def __init__(
         self,

@@ -132,6 +132,8 @@ class Decoder:
 
     def _text(self, item: Item, recipe: Recipe, evaluator: Evaluator) -> _Value:
         pointed = bool(recipe.reads) or self._types.pointee(item.type) is not None
+        # an array need not end with a NUL, and what is behind it is none of its text
+        end = None if pointed else self._types.name(item.type).size or None
 
         def value(fields: Sequence[Field], bias: int) -> Shown:
             if pointed:
@@ -141,7 +143,7 @@ class Decoder:
                 if not any(raw):
                     return Pointer(0)
             content = evaluator.text(fields)
-            return content if isinstance(content, Unavailable) else text(content)
+            return content if isinstance(content, Unavailable) else text(content[:end])
 
         return value
 

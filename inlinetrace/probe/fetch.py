@@ -1,14 +1,23 @@
 """From a location to fetch arguments of a probe event, and from fetched words back to its value.
 
 >>> recipe = make_recipe(location, place)            # or Unavailable: a probe event cannot do it
->>> recipe.arguments()                               # (Argument("+8(%di)", "u64"), Argument("+15(%di)", "string"))
+>>> recipe.arguments()                               # (Argument("+8(%di)", "u64"), Argument("+0(+9(%di))", "ustring"))
 
 A probe event (Documentation/trace/kprobetrace.rst) fetches registers, and memory at a register, at fetched memory or
 at a fixed address, each with a constant added; sums, arithmetic and pieces are computed after the fetch. It does not
 tell when a *number* could not be read: the field then holds 0, or what was there before. A *string* that could not be
-read takes no room in the record. So every read of memory has a guard, a string that starts at the last byte read:
-if it has room, the memory and all pointers on the way to it were there. A read across a page boundary is proved by two
-guards or refused. What remains is a pointer that changes between the two fetches of one hit.
+read takes no room in the record. So every read of memory has a guard, which proves the memory and all pointers on the
+way to it. What remains is a pointer that changes between the two fetches of one hit.
+
+In kernels a guard is a string that starts at the last byte read. A read across a page boundary is proved by two or
+refused.
+
+The record of a program may not be longer than a page, or the hit is lost with a warning of the kernel, and what follows
+in memory may be anything. There a guard is a string *behind* the word that starts one byte into the value, as if this
+were a pointer: where the word could not be read the string's place is left as it was set up, where there is no string
+its length is 0, and both take no room. The word overlaps two values, so that it is hardly ever an address, and never
+a pointer that a structure has. A word of a program that is not 0 proves itself besides: the kernel's copy from a
+program fills up with zeros what it cannot read.
 """
 
 from __future__ import annotations
@@ -40,6 +49,8 @@ PAGE = 4096
 
 _NUMBERS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 STRING = "string"
+WORD = "ustring"
+"""A string behind a word, which proves the word; in programs it is a ``string``, but not to be taken for a text."""
 
 
 class Argument(NamedTuple):
@@ -50,23 +61,29 @@ class Argument(NamedTuple):
 
 
 class Read(NamedTuple):
-    """How one word of a location is fetched; ``guards`` prove it, none for a register."""
+    """How one word of a location is fetched; ``guards`` prove it, none for a register.
+
+    They do not if the number of bytes up to the next page is in one of ``gaps``.
+    """
 
     argument: Argument
     size: int
-    guards: tuple[Argument, ...]
+    guards: tuple[Argument, ...] = ()
+    gaps: tuple[range, ...] = ()
 
 
 class Place(NamedTuple):
     """Where a probe is, as far as the text of its arguments depends on it.
 
     ``fixed(address, relocated)`` is the text of memory at a fixed address: ``@+0x1230`` for a user program.
-    Without ``guarded`` reads need no proof: whoever does them knows when one fails.
+    Without ``guarded`` reads need no proof: whoever does them knows when one fails. ``in_kernel``: the memory is the
+    kernel's.
     """
 
     machine: Machine
     fixed: Callable[[int, bool], str]
     guarded: bool = True
+    in_kernel: bool = True
 
 
 class Recipe(NamedTuple):
@@ -101,11 +118,12 @@ def make_recipe(location: Location, place: Place, *, string: bool = False) -> Re
 
 def string_at(location: Location, place: Place) -> Recipe | Unavailable:
     """Return how to fetch the text in memory at ``location``, whose last node is a load."""
-    reads = _reads(location, place)
+    first = member_in_memory(location, 0, 1)
+    if first is None:
+        return Unavailable(Reason.UNSUPPORTED, "the text is not in memory")
+    reads = _reads(first, place)
     if isinstance(reads, Unavailable):
         return reads
-    if location.pieces or location.nodes[-1].op != Op.LOAD:
-        return Unavailable(Reason.UNSUPPORTED, "the text is not in memory")
     return Recipe(location, (), Argument(reads[-1].argument.text, STRING))
 
 
@@ -159,20 +177,35 @@ def _reads(location: Location, place: Place) -> tuple[Read, ...] | Unavailable:
                 name = place.machine.register_name(capture.number)
                 return Unavailable(Reason.VECTOR_REGISTER, f"a probe event cannot fetch {name}")
             texts.append(text)
-            reads.append(Read(Argument(text, _NUMBERS[place.machine.address_size]), place.machine.address_size, ()))
+            reads.append(Read(Argument(text, _NUMBERS[place.machine.address_size]), place.machine.address_size))
             continue
         type_ = _type(capture.size)
         if type_ is None:
             return Unavailable(Reason.UNSUPPORTED, f"{capture.size} bytes of memory are more than an event fetches")
         texts.append(_memory_text(capture, texts, place, 0))
-        guards: tuple[Argument, ...] = ()
+        read = Read(Argument(texts[-1], type_), capture.size)
         if place.guarded and index not in bases:
-            last = _memory_text(capture, texts, place, capture.size - 1)
-            guards = (Argument(last, STRING),)
-            if capture.size > place.machine.address_size:
-                guards += (Argument(texts[-1], STRING),)
-        reads.append(Read(Argument(texts[-1], type_), capture.size, guards))
+            read = _guarded(read, capture, texts, place)
+        reads.append(read)
+    if place.guarded and not place.in_kernel and location.depth == MAXIMUM_DEREFERENCE:
+        return Unavailable(Reason.UNSUPPORTED, f"{location.depth} nested reads are more than an event can prove")
     return tuple(reads)
+
+
+def _guarded(read: Read, capture: MemoryCapture, texts: Sequence[str], place: Place) -> Read:
+    size, word = read.size, place.machine.address_size
+    if place.in_kernel:
+        guards = [Argument(_memory_text(capture, texts, place, size - 1), STRING)]
+        if size > word:
+            return read._replace(guards=(*guards, Argument(read.argument.text, STRING)))
+        return read._replace(guards=tuple(guards), gaps=(range(1, size),) if size > 1 else ())
+    starts = [1 if size > 1 else 0]
+    gaps = [range(1, 2)] if size > 1 else []
+    if size > word:
+        starts.append(size - word - 1)
+        gaps.append(range(size - 1, size))
+    guards = [Argument(f"+0({_memory_text(capture, texts, place, start)})", WORD) for start in starts]
+    return read._replace(guards=tuple(guards), gaps=tuple(gaps))
 
 
 def _memory_text(capture: MemoryCapture, texts: Sequence[str], place: Place, further: int) -> str:
@@ -203,28 +236,47 @@ class Evaluator:
     def __init__(self, recipe: Recipe, index: dict[Argument, int]) -> None:
         self._location = recipe.location
         self._words = [index[read.argument] for read in recipe.reads]
-        self._guards = [index[guard] for read in recipe.reads for guard in read.guards]
-        self._crossing = [
-            (number, read.size) for number, read in enumerate(recipe.reads) if len(read.guards) == 1 and read.size > 1
-        ]
+        guards = [guard for read in recipe.reads for guard in read.guards]
+        self._guards = [index[guard] for guard in guards]
+        self._gaps = [(number, gap) for number, read in enumerate(recipe.reads) for gap in read.gaps]
         self._captures = recipe.location.capture()
+        # where no read of a part is possible, words may prove themselves
+        self._parts: list[tuple[int, range]] | None = None
+        if guards and all(guard.type == WORD for guard in guards):
+            self._parts = [
+                (number, range(1, read.size))
+                for number, read in enumerate(recipe.reads)
+                if isinstance(self._captures[number], MemoryCapture)
+            ]
         self.text_index = None if recipe.string is None else index[recipe.string]
 
     def value(self, fields: Sequence[Field], load_bias: int) -> bytes | Unavailable:
         """Return the value's bytes, or why there is none."""
-        for guard in self._guards:
-            if fields[guard] is None:
-                return FAULT
         words: list[Word] = [fields[position] for position in self._words]
         if None in words:
             return FAULT
-        for number, size in self._crossing:
+        for guard in self._guards:
+            if fields[guard] is None and not self._prove_themselves(words, load_bias):
+                return FAULT if self._parts is None else _UNPROVED
+        if self._gaps and self._cut(self._gaps, words, load_bias):
+            return _CROSSING
+        return self._location.evaluate(words, load_bias=load_bias)
+
+    def _cut(self, gaps: Sequence[tuple[int, range]], words: Sequence[Word], load_bias: int) -> bool:
+        """Whether a page begins so many bytes behind the start of a read as its gap has."""
+        for number, gap in gaps:
             capture = self._captures[number]
             assert isinstance(capture, MemoryCapture)
             address = self._location.address(capture, words, load_bias=load_bias)
-            if isinstance(address, int) and address % PAGE + size > PAGE:
-                return _CROSSING
-        return self._location.evaluate(words, load_bias=load_bias)
+            if isinstance(address, int) and -address % PAGE in gap:
+                return True
+        return False
+
+    def _prove_themselves(self, words: Sequence[Word], load_bias: int) -> bool:
+        """Whether all words of a program's memory are other than 0, and none was read in part."""
+        if self._parts is None or not all(isinstance(word, int) and word for word in words):
+            return False
+        return not self._cut(self._parts, words, load_bias)
 
     def text(self, fields: Sequence[Field]) -> bytes | Unavailable:
         """Return the text that was asked for with the recipe."""
@@ -234,5 +286,6 @@ class Evaluator:
 
 
 FAULT = Unavailable(Reason.FAULT, "the memory could not be read")
+_UNPROVED = Unavailable(Reason.FAULT, "the memory could not be read, or holds 0 up to where it cannot")
 _NO_TEXT = Unavailable(Reason.FAULT, "the text could not be read, or is longer than 4 KB")
 _CROSSING = Unavailable(Reason.FAULT, "a read across a page boundary, which cannot be proved")

@@ -171,16 +171,26 @@ def _item(label: str, cursor: _Cursor, types: Types, place: Place, doubt: Doubt 
     location, type_ = cursor.location, cursor.type
     size = types.name(type_).size
     if not cursor.part:
-        array = types.array(type_)
-        if array is not None and types.is_character(array[0]):
-            in_memory = string_at(location, place)
-            if isinstance(in_memory, Recipe):
-                return Item(label, type_, in_memory, doubt, text=True)
+        if types.is_text(type_):
+            text = _text(location, size, place)
+            if text is not None:
+                return Item(label, type_, text, doubt, text=True)
         string = strings and types.is_text_pointer(type_)
         recipe = make_recipe(location, place, string=string)
         return Item(label, type_, recipe, doubt, 0, 0, cursor.shift, cursor.bits, string and isinstance(recipe, Recipe))
     recipe = make_recipe(location, place)
     return Item(label, type_, recipe, doubt, cursor.start, size, cursor.shift, cursor.bits)
+
+
+def _text(location: Location, size: int, place: Place) -> Recipe | None:
+    """How to fetch an array of characters in memory as text; None if it is fetched as its bytes, which is bounded.
+
+    In kernels the proof of bytes takes as much as the text.
+    """
+    if size and not (place.guarded and place.in_kernel) and isinstance(make_recipe(location, place), Recipe):
+        return None
+    text = string_at(location, place)
+    return text if isinstance(text, Recipe) else None
 
 
 def _step(cursor: _Cursor, step: Step, types: Types, reference: Reference) -> Unavailable | None:

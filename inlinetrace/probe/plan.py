@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.errors import NotFoundError
-from inlinetrace.probe.fetch import Argument, Place, Recipe
+from inlinetrace.probe.fetch import STRING, WORD, Argument, Place, Recipe
 from inlinetrace.probe.fields import Item, Reference, resolve
 from inlinetrace.sites.reasons import Compiler, Reason, Unavailable
 
@@ -316,8 +316,9 @@ def _arguments(hits: Sequence[LogicalHit]) -> tuple[Argument, ...]:
         for item in hit.items:
             if isinstance(item.recipe, Recipe):
                 found.update(dict.fromkeys(item.recipe.arguments()))
-    # numbers first; text last, behind it the name of the process, whose place tells whether the text was there
-    return tuple(sorted(found, key=lambda argument: (argument.type == "string", argument.type)))
+    # numbers first; text last, behind it the name of the process, whose place tells whether the text was there, and
+    # whose own presence tells that there was room for all of it
+    return tuple(sorted(found, key=lambda argument: (argument.type in (STRING, WORD), argument.type)))
 
 
 def definition(

@@ -51,12 +51,13 @@ class Outcome:
     """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
 
     ``totals`` is what the kernel counted, where it did not pass on hits. ``gone`` says why what was traced is not there
-    any more.
+    any more. ``unrecorded`` has hits of other processes too if ``others``.
     """
 
     def __init__(self, why_unrecorded: str = "") -> None:
         self.refused: list[Refused] = []
         self.records = self.shown = self.lost = self.unrecorded = 0
+        self.others = False
         self.left: list[str] = []
         self.signal: int | None = None
         self.totals: Totals | None = None
@@ -144,7 +145,7 @@ class Session:
                 if child is not None:
                     child.start()
                 self._loop(limits, child, signals)
-                self._account(threads is None and limits.processes is None and not self._backend.filtered)
+                self._account(threads is None and limits.processes is None)
                 limits.check()
             finally:
                 started = time.monotonic()
@@ -229,7 +230,9 @@ class Session:
         if outcome.totals is not None:
             self._count(outcome.totals)
         outcome.lost = self._backend.lost()
-        hits = self._backend.hits() if everything else None
+        outcome.others = not everything
+        told = not self._backend.filtered and (everything or self._backend.may_lose_text)
+        hits = self._backend.hits() if told else None
         if hits is not None:
             # with --count some records are left unread
             outcome.unrecorded = max(0, hits - outcome.records - outcome.lost - self._backend.unread())

@@ -104,6 +104,6 @@ def _program_place(image: Image, guarded: bool) -> Callable[[Site], Place]:
             # The kernel adds an offset in the file to where the site's own mapping starts: any distance will do.
             return f"@+{offset + address - site.address}" if relocated else f"@{address:#x}"
 
-        return Place(image.debug.machine, fixed, guarded)
+        return Place(image.debug.machine, fixed, guarded, in_kernel=False)
 
     return place

@@ -24,7 +24,7 @@ from inlinetrace.probe import groups
 from inlinetrace.probe._ring import Layout, decode_page
 from inlinetrace.probe.definitions import Define, define, enable, mapped, problem, rejections
 from inlinetrace.probe.expedite import expedited
-from inlinetrace.probe.fetch import Argument, Recipe
+from inlinetrace.probe.fetch import STRING, WORD, Argument, Recipe
 from inlinetrace.probe.plan import COMMAND, NUMBER, Event, Plan, Probe, Refused
 from inlinetrace.target.memory import available_memory
 from inlinetrace.target.requirements import require_kprobes, require_uprobes
@@ -111,12 +111,11 @@ class TracefsBackend:
 
     def _check_text(self) -> None:
         """Refuse text where too much of it would be a warning that stops the machine."""
-        wants_text = any("string" in event.types for event in self._plan.events)
         try:
             fatal = self._host.read_text("/proc/sys/kernel/panic_on_warn").strip() not in ("", "0")
         except OSError:
             fatal = False
-        if wants_text and fatal and not self._plan.kernel:
+        if fatal and self.may_lose_text:
             raise NotPermittedError(
                 "kernel.panic_on_warn is set, and kernels warn when the text of a uprobe is longer than a page: "
                 "trace without memory reads (name arguments that are in registers), or clear it"
@@ -185,7 +184,8 @@ class TracefsBackend:
         for number, name in enumerate(names):
             kind, offset, size = found[name]
             if "__data_loc" in kind:
-                fields.append((offset, size, "text" if number in shown else "guard"))
+                hidden = "word" if event.types[number] == WORD else "guard"
+                fields.append((offset, size, "text" if number in shown else hidden))
             else:
                 fields.append((offset, size, "bytes" if "[" in event.types[number] else "number"))
         fields.append((*found[COMMAND][1:], "text"))
@@ -256,6 +256,13 @@ class TracefsBackend:
             counts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
             total += sum(int(counts.get(name, 0)) for name in ("overrun", "commit overrun", "dropped events"))
         return total
+
+    @property
+    def may_lose_text(self) -> bool:
+        """Whether the kernel drops hits whose text is longer than a page, without counting them."""
+        return not self._plan.kernel and any(
+            STRING in event.types or WORD in event.types for event in self._plan.events
+        )
 
     @property
     def filtered(self) -> bool:

@@ -108,6 +108,11 @@ class Types(ABC):
         name = self.name(key)
         return name.encoding in (Encoding.CHAR, Encoding.UCHAR) and name.size == 1
 
+    def is_text(self, key: int) -> bool:
+        """Whether it is an array of characters, of one dimension."""
+        array = self.array(key)
+        return array is not None and len(array[1]) == 1 and self.is_character(array[0])
+
     def is_text_pointer(self, key: int) -> bool:
         """Whether it is a pointer to characters."""
         target = self.pointee(key)

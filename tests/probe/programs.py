@@ -100,3 +100,56 @@ int main(void)
     return 0;
 }
 """
+
+LONG_TEXT = r"""
+#include <string.h>
+struct long_text { int number; char fill[3000]; char text[4]; };
+struct names { char id[4]; char next[8]; char rows[2][4]; char large[523]; char behind[600]; };
+volatile long sink;
+static inline __attribute__((always_inline)) void look(struct long_text *a, struct long_text *b)
+{
+    sink += (long)a ^ (long)b;
+}
+__attribute__((noipa)) void name(struct names *names) { sink += (long)names; }
+__attribute__((noipa)) void step(struct long_text *a, struct long_text *b) { look(a, b); }
+struct long_text first, second;
+struct names names = { "ABCD", "EFGHIJKL", { "mnop", "qrst" }, "", "" };
+int main(void)
+{
+    static const int numbers[] = { 0, 0x7f010101, -1, 5 };
+    for (int i = 0; i < 4; i++) {
+        first.number = second.number = numbers[i];
+        memset(first.fill, i ? 0xff : 0, 2999);
+        memset(second.fill, i ? 'x' : 0, 2999);
+        step(&first, &second);
+    }
+    memset(names.large, 'u', sizeof names.large);
+    memset(names.behind, 'v', 599);
+    name(&names);
+    return 0;
+}
+"""
+
+PAGE_END = r"""
+#include <sys/mman.h>
+struct node { int value, small; };
+volatile long sink;
+static inline __attribute__((always_inline)) void visit(struct node *node) { sink += (long)node; }
+__attribute__((noipa)) void step(void *node) { visit(node); }
+int main(void)
+{
+    char *page = mmap(0, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *end = page + 4096;
+    mprotect(end, 4096, PROT_NONE);
+    *(int *)(end - 4) = 9;
+    step(end - 4);
+    *(int *)(end - 4) = 0;
+    step(end - 4);
+    step(end - 12);
+    *(int *)(end - 4) = -1;
+    step(end - 8);
+    step(end - 2);
+    step(end);
+    return 0;
+}
+"""

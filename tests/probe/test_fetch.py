@@ -24,6 +24,8 @@ from inlinetrace.sites.reasons import Reason, Unavailable
 RSP, RDI, XMM0 = 7, 5, 17
 PLACE = Place(X86_64, lambda address, relocated: f"@+{address}" if relocated else f"@{address:#x}")
 
+PROGRAM = PLACE._replace(in_kernel=False)
+
 
 def recipe(location: Location, string: bool = False) -> Recipe:
     made = make_recipe(location, PLACE, string=string)
@@ -76,6 +78,59 @@ def test_a_read_across_a_page_is_not_believed() -> None:
     words: dict[str, Field] = {"%sp:u64": 0x7FF9, "+0(%sp):x8[16]": bytes(16), "+15(%sp):string": True}
     assert evaluate(made, words | {"+0(%sp):string": True}) == bytes(16)
     assert isinstance(evaluate(made, words | {"+0(%sp):string": None}), Unavailable)
+
+
+def evaluate_in_program(location: Location, fetched: dict[str, Field]) -> bytes | Reason:
+    made = make_recipe(location, PROGRAM)
+    assert isinstance(made, Recipe)
+    value = evaluate(made, fetched)
+    return value.reason if isinstance(value, Unavailable) else value
+
+
+def test_memory_of_a_program_is_proved_by_a_word_that_overlaps_it() -> None:
+    """Its proof is bounded: text may follow a value, but hardly ever its address."""
+    made = make_recipe(Location.memory(RSP, -8, size=4), PROGRAM)
+    assert isinstance(made, Recipe)
+    assert list(made.arguments())[1:] == [Argument("-8(%sp)", "u32"), Argument("+0(-7(%sp))", "ustring")]
+    made = make_recipe(Location.memory(RSP, 0, size=1), PROGRAM)
+    assert isinstance(made, Recipe)
+    assert list(made.arguments())[1:] == [Argument("+0(%sp)", "u8"), Argument("+0(+0(%sp))", "ustring")]
+    made = make_recipe(Location.memory(RSP, 0, size=24), PROGRAM)
+    assert isinstance(made, Recipe)
+    assert [argument.text for argument in made.arguments()][2:] == ["+0(+1(%sp))", "+0(+15(%sp))"]
+
+
+def test_a_word_of_a_program_proves_itself_if_it_is_not_0() -> None:
+    location = Location.memory(RSP, 0, size=4)
+    words: dict[str, Field] = {"%sp:u64": 0x7FFC, "+0(%sp):u32": 9, "+0(+1(%sp)):ustring": None}
+    assert evaluate_in_program(location, words) == b"\x09\0\0\0"
+    assert evaluate_in_program(location, words | {"+0(%sp):u32": 0}) is Reason.FAULT
+    assert evaluate_in_program(location, words | {"+0(%sp):u32": 0, "+0(+1(%sp)):ustring": True}) == bytes(4)
+    # read in part, it is no proof
+    assert evaluate_in_program(location, words | {"%sp:u64": 0x7FFE}) is Reason.FAULT
+    behind = dereference(Location.memory(RDI, 0, size=8), 8, 4)
+    assert behind is not None
+    stale: dict[str, Field] = {
+        "%di:u64": 0x7000,
+        "+0(%di):u64": 0,
+        "+8(+0(%di)):u32": 7,
+        "+0(+9(+0(%di))):ustring": None,
+    }
+    assert evaluate_in_program(behind, stale) is Reason.FAULT
+    assert evaluate_in_program(behind, stale | {"+0(%di):u64": 0x8000}) == b"\x07\0\0\0"
+
+
+def test_bytes_of_a_program_outside_of_their_proof_are_not_believed() -> None:
+    location = Location.memory(RSP, 0, size=16)
+    words: dict[str, Field] = {
+        "+0(%sp):x8[16]": b"x" * 16,
+        "+0(+1(%sp)):ustring": True,
+        "+0(+7(%sp)):ustring": True,
+    }
+    for stack, believed in ((0x7FF8, True), (0x7FFF, False), (0x7FF1, False), (0x7FF0, True)):
+        assert isinstance(evaluate_in_program(location, words | {"%sp:u64": stack}), bytes) == believed
+    cut = words | {"%sp:u64": 0x7FF8, "+0(+7(%sp)):ustring": None}
+    assert evaluate_in_program(location, cut) is Reason.FAULT
 
 
 def test_a_chain_has_one_guard_for_all_its_reads() -> None:
@@ -156,6 +211,8 @@ def test_fourteen_nested_reads_are_the_limit() -> None:
         assert deeper is not None
         location = deeper
         assert isinstance(make_recipe(location, PLACE), Recipe) == (depth <= 14)
+        assert isinstance(make_recipe(location, PROGRAM), Recipe) == (depth <= 13)
+        assert isinstance(make_recipe(location, PROGRAM._replace(guarded=False)), Recipe) == (depth <= 14)
 
 
 def test_arithmetic_is_done_after_the_fetch() -> None:

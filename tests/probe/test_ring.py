@@ -77,6 +77,22 @@ def test_empty_text_was_read() -> None:
     assert record[5][5:] == (True, b"", b"")
 
 
+def test_a_word_was_read_where_no_text_behind_it_was_looked_for_in_vain() -> None:
+    """The kernel sets the length to the room that is left, and to 0 once the word has led nowhere."""
+    words = Layout([*FIELDS, (40, 4, "word"), (44, 4, "word"), (48, 4, "text")], 16, 8, 8)
+
+    def fields(texts: tuple[tuple[int, int], ...], tail: bytes) -> tuple[object, ...]:
+        out: list[Record] = []
+        decode_page(page(0, event(body(texts=texts, tail=tail))), {7: words}, 3, out, 8, 8, 16)
+        return out[0][5][5:]
+
+    assert fields(((52, 0), (52, 4), (52, 4)), b"cat\0") == (True, None, b"cat")
+    assert fields(((52, 4), (52, 0), (52, 4)), b"cat\0") == (None, True, b"cat")
+    assert fields(((52, 3), (55, 0), (55, 4)), b"ab\0cat\0") == (True, True, b"cat")
+    # a text that took the room of all others: nobody knows
+    assert fields(((52, 4), (56, 0), (56, 0)), b"abc\0") == (True, None, None)
+
+
 def test_times_add_up() -> None:
     far = (1 << 40) + 12345
     records = [

@@ -30,6 +30,7 @@ class FakeBackend:
 
     why_unrecorded = "nobody knows"
     filtered = False
+    may_lose_text = False
     sums: Totals | None = None
 
     def __init__(self, *batches: list[Record], refused: list[Refused] | None = None) -> None:
@@ -108,6 +109,14 @@ def test_a_count_ends_a_trace() -> None:
     # ten by the kernel's count: four read, three lost, one still in the buffer
     assert outcome.unrecorded == 2
     assert backend.done == ["attach", "disable", "detach"]
+
+
+def test_hits_that_may_have_been_of_other_processes_are_told_where_text_is_lost() -> None:
+    for loses, filtered, unrecorded in ((False, False, 0), (True, False, 2), (True, True, 0)):
+        backend = FakeBackend(records(1, 2), records(3, 4))
+        backend.may_lose_text, backend.filtered = loses, filtered
+        outcome = session(backend, []).run(Limits(hits=4), threads=[os.getpid()])
+        assert (outcome.unrecorded, outcome.others) == (unrecorded, True)
 
 
 def test_what_the_kernel_has_counted_counts_as_shown() -> None:

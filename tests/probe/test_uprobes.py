@@ -20,7 +20,7 @@ from inlinetrace.errors import InlineTraceError
 from inlinetrace.probe.traced_file import TracedFile
 from inlinetrace.target import open_image
 from tests.probe.conftest import command, run, trace
-from tests.probe.programs import BURST, LIBRARY, NULL_CHAIN, QUEUE, SERVER, USER
+from tests.probe.programs import BURST, LIBRARY, LONG_TEXT, NULL_CHAIN, PAGE_END, QUEUE, SERVER, USER
 
 pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs", "each_backend")]
 
@@ -153,6 +153,32 @@ def test_a_read_that_faults_is_never_the_value_of_the_hit_before(compiler: Compi
     assert values(hits, "node->value") == [good, 33, "fault", "fault", 1, good]
     assert values(hits, "node->next->value") == [33, "fault", "fault", "fault", 0, 33]
     assert values(hits, "node")[2:4] == ["0x0", "0x10"]
+
+
+def test_what_follows_a_value_in_memory_loses_no_hit(compiler: Compiler) -> None:
+    """The proof of a read is bounded: 3 KB without a NUL behind each of two fields."""
+    program = compiler(LONG_TEXT)
+    hits = trace("look", "--args", "a->number,b->number,a->text", "--inline-only", "-x", str(program), "--")
+    assert values(hits, "a->number") == [0, 0x7F010101, -1, 5]
+    assert values(hits, "b->number") == [0, 0x7F010101, -1, 5]
+
+
+def test_arrays_of_characters_end_where_they_end(compiler: Compiler) -> None:
+    program = compiler(LONG_TEXT)
+    wanted = "*names,names->id,names->next,names->rows,names->large"
+    (hit,) = trace("name", "--args", wanted, "--where", 'names->id == "ABCD"', "-x", str(program), "--")
+    right = {"id": "ABCD", "next": "EFGHIJKL", "rows": ["mnop", "qrst"], "large": "u" * 523}
+    assert hit["unavailable"] == {"*names": "unsupported-expression"}
+    assert {label.removeprefix("names->"): value for label, value in hit["args"].items()} == right
+
+
+def test_values_at_the_end_of_what_can_be_read(each_backend: str, compiler: Compiler) -> None:
+    program = compiler(PAGE_END)
+    hits = trace("visit", "--args", "node->value,node->small,*node", "--inline-only", "-x", str(program), "--")
+    # a 0 that nothing proves
+    zero = 0 if each_backend == "bcc" else "fault"
+    assert values(hits, "node->value") == [9, zero, 0, zero, "fault", "fault"]
+    assert values(hits, "node->small") == ["fault", "fault", zero, -1, "fault", "fault"]
 
 
 @pytest.mark.parametrize("option", ["-pie", "-no-pie"])
