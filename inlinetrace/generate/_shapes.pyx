@@ -109,6 +109,8 @@ cdef inline int _slot(int what, uint32_t attribute, uint8_t* role) noexcept nogi
             return S_D
         if attribute == 0x0b:
             return S_E
+        if attribute == 0x3c:
+            return S_F
     elif what == W_STRUCT or what == W_ENUM:
         if attribute == 0x0b:
             return S_A

@@ -154,7 +154,8 @@ cdef int walk(Collector reader, uint64_t start) noexcept nogil:
         if kind == W_MEMBER:
             if owner >> OWN_SHIFT == OWN_RECORD:
                 r = &reader.records[owner & OWN_INDEX]
-                if r.kind == B_STRUCT or r.kind == B_UNION:
+                # a member that is only declared is a static one of C++, before DWARF 5
+                if (r.kind == B_STRUCT or r.kind == B_UNION) and not shape.present & (1 << S_F):
                     item = reader.new_item(&r.first, &r.last, &r.count)
                     if item == NULL:
                         return ERR_MEMORY

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.dwarf.expression import PLUS_UCONST, decode
 from inlinetrace.dwarf.info import MISSING
+from inlinetrace.errors import FormatError
 from inlinetrace.probe.types import Member, Types
 from inlinetrace.sites.model import Encoding, TypeName
 
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
 
 _ARRAY, _CLASS, _ENUM, _MEMBER, _POINTER, _STRUCT, _TYPEDEF, _UNION = 0x01, 0x02, 0x04, 0x0D, 0x0F, 0x13, 0x16, 0x17
-_ENUMERATOR, _SUBRANGE, _REFERENCE, _RVALUE_REFERENCE = 0x28, 0x21, 0x10, 0x42
+_ENUMERATOR, _SUBRANGE, _REFERENCE, _RVALUE_REFERENCE, _VARIANT_PART = 0x28, 0x21, 0x10, 0x42, 0x33
 _TRANSPARENT = (_TYPEDEF, 0x26, 0x35, 0x37, 0x47)
 _AGGREGATES = (_STRUCT, _UNION, _CLASS)
 _NAME, _TYPE, _BYTE_SIZE, _BIT_OFFSET, _BIT_SIZE = 0x03, 0x49, 0x0B, 0x0C, 0x0D
-_CONST_VALUE, _DECLARATION, _UPPER_BOUND, _COUNT = 0x1C, 0x3C, 0x2F, 0x37
+_CONST_VALUE, _DECLARATION, _EXTERNAL, _UPPER_BOUND, _COUNT = 0x1C, 0x3C, 0x3F, 0x2F, 0x37
 _MEMBER_LOCATION, _DATA_BIT_OFFSET, _SIGNATURE = 0x38, 0x6B, 0x69
 _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 # Longer chains of typedefs than any source has.
@@ -132,12 +134,27 @@ class DwarfTypes(Types):
         known = self._members.get(entry.key)
         if known is None:
             found = [self._entry(child) for child in self._dies.children(entry.key)]
-            known = self._members[entry.key] = tuple(self._member(item) for item in found if item.tag == _MEMBER)
+            known = self._members[entry.key] = tuple(
+                member for item in found if item.tag == _MEMBER and (member := self._member(item)) is not None
+            )
         return known
 
-    def _member(self, entry: _Entry) -> Member:
+    def has_variants(self, key: int) -> bool:
+        """See Types: it has a variant part (DWARF 5 section 5.7.10)."""
+        entry = self._strip(key)
+        return entry is not None and any(
+            self._entry(child).tag == _VARIANT_PART for child in self._dies.children(entry.key)
+        )
+
+    def _member(self, entry: _Entry) -> Member | None:
+        """The member of an entry; None for static ones (before DWARF 5 members too) and computed places."""
         bits = entry.number(_BIT_SIZE) if entry.has_number(_BIT_SIZE) else None
-        offset = 8 * entry.number(_MEMBER_LOCATION)
+        if entry.has_number(_EXTERNAL) or entry.has_number(_DECLARATION):
+            return None
+        bytes_before = self._member_location(entry)
+        if bytes_before is None:
+            return None
+        offset = 8 * bytes_before
         if entry.has_number(_DATA_BIT_OFFSET):
             offset += entry.number(_DATA_BIT_OFFSET)
         elif bits is not None and entry.has_number(_BIT_OFFSET):
@@ -146,6 +163,20 @@ class DwarfTypes(Types):
             before = entry.number(_BIT_OFFSET)
             offset += 8 * unit - before - bits if self._little_endian else before
         return Member(entry.name or "", offset, bits, entry.type)
+
+    def _member_location(self, entry: _Entry) -> int | None:
+        kind, value = entry.attributes.get(_MEMBER_LOCATION, ("uint", 0))
+        if kind == "block" and isinstance(value, bytes):
+            # DWARF 2 and 3 say it by an expression, which adds a constant
+            try:
+                operations = decode(value, address_size=8, offset_size=4, little_endian=self._little_endian, version=3)
+            except FormatError:
+                return None
+            constant = operations[0].operands[0] if len(operations) == 1 and operations[0].operands else None
+            return (
+                constant if operations and operations[0].opcode == PLUS_UCONST and isinstance(constant, int) else None
+            )
+        return value if isinstance(value, int) else None
 
     def enumerators(self, key: int) -> dict[int, str]:
         """Names of an enumeration by their values; empty for other types."""

@@ -103,6 +103,10 @@ class Types(ABC):
     def enumerators(self, key: int) -> dict[int, str]:
         """Names of an enumeration by their values; empty for other types."""
 
+    def has_variants(self, key: int) -> bool:
+        """Whether some of its members are there or not, as others say."""
+        return False
+
     def is_character(self, key: int) -> bool:
         """Whether it is a character type of one byte."""
         name = self.name(key)
@@ -178,6 +182,8 @@ class Types(ABC):
             return self._array(raw, array[0], array[1], nesting)
         if not self.is_complete(key):
             return Unavailable(Reason.UNSUPPORTED, f"{name.text} is only declared")
+        if self.has_variants(key):
+            return Unavailable(Reason.UNSUPPORTED, f"{name.text} has variants")
         result: dict[str, Decoded] = {}
         for member in self.members(key):
             if self._parts_left <= 0:

@@ -373,6 +373,13 @@ def test_tags() -> None:
     assert lines(*entries, features=Features(decl_tag=False, type_tag=False))[3:] == ["[3] PTR '(anon)' type_id=1"]
 
 
+def test_static_members_are_no_members() -> None:
+    """Before DWARF 5 they are member entries, without a place."""
+    static = member("counter", "int", None, external=True, declaration=True)
+    made = lines(INT, die("structure_type", static, member("a", "int"), name="s", byte_size=4), version=4)
+    assert made == [INT_LINE, "[2] STRUCT 's' size=4 vlen=1", "'a' type_id=1 bits_offset=0"]
+
+
 def test_other_languages_are_left_out() -> None:
     rust = Unit(die("compile_unit", base_type("u32", 4, 7), name="a.rs", language=0x1C))
     cpp = Unit(die("compile_unit", base_type("wchar_t", 4, 5), name="a.cc", language=0x21))

@@ -265,7 +265,7 @@ def test_text_says_why_with_v(compiler: Compiler) -> None:
     assert "visit(node->next->value=33) step+0x" in done.stdout
     assert "visit(node->next->value=?) step+0x" in done.stdout
     done = run("visit", "--args", "node->next->value", "-v", "-x", program, "--")
-    assert "node->next->value=?<fault: the memory could not be read>" in done.stdout
+    assert "node->next->value=?<fault: the memory could not be read" in done.stdout
 
 
 def test_a_limit_on_probes_is_said_and_all_means_all(compiler: Compiler, tmp_path: Path) -> None:
