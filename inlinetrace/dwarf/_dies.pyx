@@ -272,6 +272,10 @@ cdef class DieReader:
                 attributes[spec.attribute] = (kind, value.value)
         return entry.tag, attributes, c.pos if entry.children else None
 
+    def unit_entry(self, uint64_t key):
+        """Key of the entry at the top of the unit that has the entry at ``key``."""
+        return key & ~OFFSET_MASK | self.open_unit(self.info_of(key), key & OFFSET_MASK).first_die
+
     def children(self, uint64_t key):
         """Keys of the direct children of the entry at ``key``, in order."""
         cdef Info info = self.info_of(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inlinetrace.btf._types import Array, Composite, Enum, Fwd, Ptr
+from inlinetrace.btf._types import Array, Composite, Enum, Float, Fwd, Ptr
 from inlinetrace.probe.types import Member, Types
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ class BtfTypes(Types):
 
     def _below(self, key: int) -> Type:
         return self._btf.skip(key)
+
+    def base_name(self, key: int) -> str:
+        """See Types."""
+        found = self._below(key)
+        return found.name if isinstance(found, Float) else ""
 
     def pointee(self, key: int) -> int | None:
         """See Types."""

@@ -24,7 +24,7 @@ _TRANSPARENT = (_TYPEDEF, 0x26, 0x35, 0x37, 0x47)
 _AGGREGATES = (_STRUCT, _UNION, _CLASS)
 _NAME, _TYPE, _BYTE_SIZE, _BIT_OFFSET, _BIT_SIZE = 0x03, 0x49, 0x0B, 0x0C, 0x0D
 _CONST_VALUE, _DECLARATION, _EXTERNAL, _UPPER_BOUND, _COUNT = 0x1C, 0x3C, 0x3F, 0x2F, 0x37
-_MEMBER_LOCATION, _DATA_BIT_OFFSET, _SIGNATURE = 0x38, 0x6B, 0x69
+_PRODUCER, _MEMBER_LOCATION, _DATA_BIT_OFFSET, _SIGNATURE = 0x25, 0x38, 0x6B, 0x69
 _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 # Longer chains of typedefs than any source has.
 _MAXIMUM_CHAIN = 64
@@ -92,6 +92,19 @@ class DwarfTypes(Types):
             text = self._dies.type_text(key)
             known = self._names[key] = TypeName(text, size, _ENCODINGS[encoding], signed, key)
         return known
+
+    def base_name(self, key: int) -> str:
+        """See Types."""
+        entry = self._strip(key)
+        return "" if entry is None else entry.name or ""
+
+    def long_double_is_x87(self, key: int) -> bool:
+        """See Types: gcc notes its options."""
+        entry = self._strip(key)
+        if entry is None:
+            return False
+        producer = self._entry(self._dies.unit_entry(entry.key)).attributes.get(_PRODUCER, ("", None))[1]
+        return isinstance(producer, str) and producer.startswith("GNU ") and "-mlong-double-" not in producer
 
     def pointee(self, key: int) -> int | None:
         """What a pointer type points at (0: void); None if it is no pointer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from inlinetrace.probe.types import Character, Decoded, Enumerator, Pointer, Rest
@@ -168,9 +169,11 @@ class _Labels(dict[str, str]):
 
 
 def plain(value: Decoded) -> object:
-    """A value as JSON has it: pointers as hexadecimal strings, what is no number as null."""
+    """A value as JSON has it: pointers as hexadecimal strings, what is no number as null, what no double is as text."""
     if isinstance(value, Pointer):
         return hex(value)
+    if isinstance(value, Decimal):
+        return str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

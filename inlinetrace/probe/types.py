@@ -11,8 +11,10 @@ A type is named by a number that its source understands (``TypeName.die``): :cla
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from inlinetrace.sites.floats import FloatFormat, float_format
 from inlinetrace.sites.model import Encoding, TypeName
 from inlinetrace.sites.reasons import Reason, Unavailable
 from inlinetrace.sites.values import decode_value
@@ -26,7 +28,7 @@ _MAXIMUM_ELEMENTS = 4096
 # Of one value: unions of unions show the same bytes as often as they have members to the power of their depth.
 _MAXIMUM_PARTS = 2048
 
-Decoded = int | bool | float | str | dict[str, "Decoded"] | list["Decoded"] | None
+Decoded = int | bool | float | Decimal | str | dict[str, "Decoded"] | list["Decoded"] | None
 
 
 class Pointer(int):
@@ -80,6 +82,10 @@ class Types(ABC):
         """Text, size and encoding of a type."""
 
     @abstractmethod
+    def base_name(self, key: int) -> str:
+        """Name of a floating-point type below typedefs and qualifiers."""
+
+    @abstractmethod
     def pointee(self, key: int) -> int | None:
         """What a pointer type points at (0: void); None if it is no pointer."""
 
@@ -106,6 +112,14 @@ class Types(ABC):
     def has_variants(self, key: int) -> bool:
         """Whether some of its members are there or not, as others say."""
         return False
+
+    def long_double_is_x87(self, key: int) -> bool:
+        """Whether a long double of 16 bytes, on x86, is known to have been compiled as one of 80 bits."""
+        return False
+
+    def _float_format(self, key: int, size: int) -> FloatFormat | None:
+        x87 = size == 16 and self.long_double_is_x87(key)
+        return float_format(self.base_name(key), size, self._machine.name, long_double_is_x87=x87)
 
     def is_character(self, key: int) -> bool:
         """Whether it is a character type of one byte."""
@@ -156,15 +170,16 @@ class Types(ABC):
         name = self.name(key)
         if name.encoding is Encoding.AGGREGATE:
             return self._aggregate(raw, key, nesting)
-        value = decode_value(raw, name, little_endian=self._little_endian, x87=self._machine.name in ("x86_64", "i686"))
+        floating = self._float_format(key, name.size) if name.encoding is Encoding.FLOAT else None
+        value = decode_value(raw, name, little_endian=self._little_endian, floating=floating)
         if isinstance(value, bytes):
             return Unavailable(Reason.UNSUPPORTED, f"a value of type {name.text}")
         if isinstance(value, Unavailable):
             return value
         if name.encoding is Encoding.POINTER:
-            return Pointer(value)
+            return Pointer(int(value))
         if name.encoding in (Encoding.CHAR, Encoding.UCHAR):
-            return Character(value)
+            return Character(int(value))
         if name.encoding is Encoding.ENUM:
             assert isinstance(value, int)
             known = self.enumerators(key).get(value)

@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -122,7 +123,7 @@ def _values(site: Site, parameter: Parameter, registers: Mapping[int, int], memo
     value = decode_value(raw, parameter.type)
     if parameter.type.encoding is Encoding.POINTER and "char" in parameter.type.text and isinstance(value, int):
         return {parameter.name: _string(memory, value)}
-    return {parameter.name: value}
+    return {parameter.name: float(value) if isinstance(value, Decimal) else value}
 
 
 def _string(memory: Memory, address: int) -> str:

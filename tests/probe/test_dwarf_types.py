@@ -10,8 +10,7 @@ from inlinetrace.dwarf._dies import DieReader
 from inlinetrace.elf.machine import X86_64
 from inlinetrace.probe.dwarf_types import DwarfTypes
 from inlinetrace.sites.reasons import Reason, Unavailable
-from tests.dwarf.test_units import make_info
-from tests.dwarf.writer import Die, Form, Unit, die, write
+from tests.dwarf.writer import Die, Form, Unit, die, make_info, write
 
 INT = die("base_type", name="int", byte_size=4, encoding=5, label="int")
 
@@ -49,3 +48,20 @@ def test_types_with_variants_are_not_shown_without_them() -> None:
     structure = die("structure_type", variants, name="Option", byte_size=4, label="option")
     made, keys = types(INT, structure)
     assert made.decode(bytes(4), keys["option"]) == Unavailable(Reason.UNSUPPORTED, "struct Option has variants")
+
+
+@pytest.mark.parametrize(
+    ("producer", "value"),
+    [
+        ("GNU C17 12.2.0 -O2", 1.5),
+        ("GNU C17 12.2.0 -mlong-double-128 -O2", None),
+        ("clang version 22.0.0", None),
+    ],
+)
+def test_a_long_double_is_what_the_unit_was_compiled_for(producer: str, value: float | None) -> None:
+    base = die("base_type", name="long double", byte_size=16, encoding=4, label="base")
+    made, keys = types(base, die("typedef", name="real", type="base", label="real"), producer=producer)
+    padded = bytes.fromhex("00000000000000c0ff3f") + b"padded"
+    decoded = made.decode(padded, keys["real"])
+    assert decoded == value if value is not None else isinstance(decoded, Unavailable)
+    assert made.decode(padded[:10] + bytes(6), keys["real"]) == 1.5
