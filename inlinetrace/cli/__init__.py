@@ -88,6 +88,9 @@ def run(arguments: Sequence[str]) -> int:
         with handled(raise_interrupted):
             args = _parser(command).parse_args(arguments)
             args.program_arguments = program_arguments
+            if getattr(args, "json", False) and isinstance(sys.stdout, io.TextIOWrapper):
+                # whatever the locale: JSON has no other encoding
+                sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
             result = args.run(args)
             sys.stdout.flush()
             return int(result)

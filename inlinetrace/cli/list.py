@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import io
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -82,8 +81,6 @@ def run(args: argparse.Namespace) -> int:
         from inlinetrace.errors import UsageError
 
         raise UsageError("name functions to list, or --inside FUNC: one of the two")
-    if args.json and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     image = open_listing(args)
     patterns = args.inside or args.functions
     listing = image.listing(patterns, inside=bool(args.inside))

@@ -308,7 +308,7 @@ class _output:  # noqa: N801
         if self._path is None:
             return sys.stdout
         try:
-            self._file = open(self._path, "w", encoding="utf-8", errors="surrogateescape")
+            self._file = open(self._path, "w", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise InlineTraceError(error.strerror or str(error), path=self._path) from error
         return self._file

@@ -19,4 +19,7 @@ def say(text: str) -> None:
 
 
 def _escape(character: str) -> str:
+    # a byte that is no UTF-8 is shown as \x9b, a character with that number is another thing
+    if "\x80" <= character <= "\xff":
+        return f"\\u{ord(character):04x}"
     return character.encode("unicode_escape").decode("ascii")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Names of processes that are kept.
 _KEPT = 1000
+_BACKSLASH = "\\"
+_BYTES = re.compile("[\udc80-\udcff]")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
@@ -55,7 +58,7 @@ class Output:
             for label, value in hit.values.items()
             if label not in self._hidden
         )
-        who = f"{hit.command}/{'?' if process is None else process}"
+        who = f"{_with_bytes(hit.command.replace(_BACKSLASH, 2 * _BACKSLASH))}/{'?' if process is None else process}"
         if process != hit.thread:
             who += f"/{hit.thread}"
         return (
@@ -183,6 +186,11 @@ def plain(value: Decoded) -> object:
     return value
 
 
+def _with_bytes(text: str) -> str:
+    """The text with bytes that are not UTF-8, its surrogates, as ``\\xff``."""
+    return text if text.isascii() else _BYTES.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
+
+
 def text_of(value: Decoded) -> str:
     """A value as text: C-like, strings quoted."""
     if isinstance(value, bool):
@@ -194,7 +202,7 @@ def text_of(value: Decoded) -> str:
     if isinstance(value, (Enumerator, Rest)):
         return str(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _with_bytes(json.dumps(value, ensure_ascii=False))
     if isinstance(value, dict):
         return "{" + ", ".join(_member_text(name, member) for name, member in value.items()) + "}"
     if isinstance(value, list):

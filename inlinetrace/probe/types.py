@@ -264,5 +264,5 @@ class Types(ABC):
 
 
 def text(raw: bytes) -> str:
-    """Text up to the first NUL; bytes that are not UTF-8 are shown as ``\\xff``."""
-    return raw.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+    """Text up to the first NUL; bytes that are not UTF-8 are surrogates, as in names of files."""
+    return raw.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")

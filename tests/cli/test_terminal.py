@@ -13,7 +13,7 @@ from inlinetrace.cli.terminal import visible
         ("struct file *é", "struct file *é"),
         ("\x1b[2Jfoo", r"\x1b[2Jfoo"),
         ("a\rb\nc\td", r"a\rb\nc\td"),
-        ("\x9b31m\x7f", r"\x9b31m\x7f"),
+        ("\x9b31m\x7f", r"\u009b31m\x7f"),
         ("abc\u202edef", r"abc\u202edef"),
         ("\udcff", "\udcff"),
     ],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 
 import pytest
 
 from inlinetrace.probe.events import Hit, Shown
-from inlinetrace.probe.output import Output, text_of
+from inlinetrace.probe.output import Output, plain, text_of
 from inlinetrace.probe.types import REST, Character, Decoded, Enumerator, Pointer
 from inlinetrace.sites.model import CallSite, InlineFrame, Site
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
@@ -95,6 +96,9 @@ def test_the_line() -> None:
         (Character(39), "39"),
         (Enumerator.of("RED", 0), "RED"),
         ("a\tb", '"a\\tb"'),
+        ("a\udcffb", '"a\\xffb"'),
+        (r"a\xffb", r'"a\\xffb"'),
+        (Decimal("9007199254740993"), "9007199254740993"),
         ({"a": 1, "b": {"c": "x"}}, '{a=1, b={c="x"}}'),
         ([1, None], "[1, ?]"),
         ([1, REST], "[1, ...]"),
@@ -104,3 +108,11 @@ def test_the_line() -> None:
 )
 def test_values_as_text(value: Decoded, text: str) -> None:
     assert text_of(value) == text
+
+
+def test_the_name_of_a_process_with_bytes_and_backslashes() -> None:
+    assert r" a\xff\\xff/10" in Output(0).line(hit({})._replace(command="a\udcff\\xff", thread=10), 10)
+
+
+def test_numbers_that_json_cannot_have() -> None:
+    assert plain([Decimal("1E-4940"), 1.5, float("inf")]) == ["1E-4940", 1.5, None]
