@@ -93,7 +93,8 @@ class Renderer:
         if site.symbol is not None:
             where.append(f"{site.symbol}+{site.symbol_offset:#x}")
         if site.section is not None:
-            where.append(f"{site.section} +{site.section_offset:#x}")
+            offset = "" if site.section_offset is None else f" +{site.section_offset:#x}"
+            where.append(f"{site.section}{offset}")
         parameters = [self.parameter(parameter, verbose) for parameter in site.parameters]
         if site.variadic:
             parameters.append("...")

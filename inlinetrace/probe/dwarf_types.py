@@ -111,6 +111,11 @@ class DwarfTypes(Types):
         entry = self._strip(key)
         return entry.type if entry is not None and entry.tag in (_POINTER, _REFERENCE, _RVALUE_REFERENCE) else None
 
+    def is_text_pointer(self, key: int) -> bool:
+        """See Types. A reference is one character, not the first of a text."""
+        entry = self._strip(key)
+        return entry is not None and entry.tag == _POINTER and super().is_text_pointer(key)
+
     def is_aggregate(self, key: int) -> bool:
         """Whether it is a structure or union."""
         entry = self._strip(key)

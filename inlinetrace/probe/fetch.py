@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 MAXIMUM_ARRAY = 64
 """Elements of an array argument (MAX_ARRAY_LEN, kernel/trace/trace_probe.h)."""
+MAXIMUM_OFFSET = (1 << 31) - 1024
+"""What an event adds to an address: the kernel keeps 32 bits and is silent on others. Proofs lie a little further."""
 PAGE = 4096
 """The smallest page there is: what lies within one such page is readable as a whole or not at all."""
 
@@ -175,13 +177,18 @@ def _reads(location: Location, place: Place) -> tuple[Read, ...] | Unavailable:
             text = register_text(place.machine, capture.number)
             if text is None:
                 name = place.machine.register_name(capture.number)
-                return Unavailable(Reason.VECTOR_REGISTER, f"a probe event cannot fetch {name}")
+                if place.machine.is_vector(capture.number):
+                    return Unavailable(Reason.VECTOR_REGISTER, f"a probe event cannot fetch {name}")
+                detail = f"a probe event cannot fetch {name} of a program for {place.machine.name}"
+                return Unavailable(Reason.UNSUPPORTED, detail)
             texts.append(text)
             reads.append(Read(Argument(text, _NUMBERS[place.machine.address_size]), place.machine.address_size))
             continue
         type_ = _type(capture.size)
         if type_ is None:
             return Unavailable(Reason.UNSUPPORTED, f"{capture.size} bytes of memory are more than an event fetches")
+        if isinstance(capture.address, Offset) and abs(capture.address.offset) > MAXIMUM_OFFSET:
+            return Unavailable(Reason.UNSUPPORTED, f"{capture.address.offset:+d} is further than an event can add")
         texts.append(_memory_text(capture, texts, place, 0))
         read = Read(Argument(texts[-1], type_), capture.size)
         if place.guarded and index not in bases:

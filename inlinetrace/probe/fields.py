@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from inlinetrace.probe.types import Types
 
 _STEP = re.compile(r"\s*(->|\.)\s*([A-Za-z_]\w*)|\s*\[\s*(0[xX][0-9a-fA-F]+|\d+)\s*\]")
-_NAME = re.compile(r"\s*(\**)\s*([A-Za-z_]\w*)")
+_NAME = re.compile(r"\s*(\**)\s*([A-Za-z_]\w*(?:#\d+)?)")
 # More steps than reads can be nested make no sense; arrays inside of structures need a few more.
 _MAXIMUM_STEPS = 32
+# 64 bits have 20, or 16 behind 0x.
+_MAXIMUM_DIGITS = 40
 
 
 _COMPARABLE = (
@@ -90,12 +92,19 @@ def parse(text: str) -> Reference:
         if step[1]:
             steps.append(Step(step[1], step[2]))
         else:
-            steps.append(Step("[]", "", int(step[3], 0)))
+            steps.append(Step("[]", "", _number(step[3])))
         at = step.end()
     steps += [Step("*")] * len(found[1])
     if len(steps) > _MAXIMUM_STEPS:
         raise UsageError(f"{rest[:60]!r}...: more than {_MAXIMUM_STEPS} steps")
     return Reference("".join(rest.split()), found[2], tuple(steps))
+
+
+def _number(token: str) -> int:
+    # Python refuses to convert more than some thousand digits
+    if len(token) > _MAXIMUM_DIGITS:
+        raise UsageError(f"[{token[:20]}...]: a number of {len(token)} digits is no index")
+    return int(token, 0)
 
 
 def parse_list(text: str) -> list[Reference]:

@@ -26,10 +26,13 @@ _TOKEN = re.compile(
         (?P<number>-?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?)(?!\w))
       | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<operator>==|!=|<=|>=|&&|\|\||<|>|&|!|\(|\))
-      | (?P<name>\**\s*[A-Za-z_]\w*(?:\s*(?:->|\.)\s*[A-Za-z_]\w*|\s*\[\s*\w+\s*\])*)
+      | (?P<name>\**\s*[A-Za-z_]\w*(?:\#\d+)?(?:\s*(?:->|\.)\s*[A-Za-z_]\w*|\s*\[\s*\w+\s*\])*)
     )""",
     re.VERBOSE,
 )
+# No value has more: 128 bits are 39 digits.
+_MAXIMUM_DIGITS = 400
+_LONGEST_SHOWN = 200
 _COMPARE: dict[str, Callable[[object, object], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -191,7 +194,8 @@ class _Parser:
     def _error(self, message: str, at: int | None = None) -> UsageError:
         if at is None:
             at = self._tokens[self._at][2] if self._at < len(self._tokens) else len(self._text)
-        return UsageError(f"--where {self._text!r}: at {self._text[at : at + 20]!r}: {message}")
+        text = self._text if len(self._text) <= _LONGEST_SHOWN else f"{self._text[:_LONGEST_SHOWN]}..."
+        return UsageError(f"--where {text!r}: at {self._text[at : at + 20]!r}: {message}")
 
     def _peek(self) -> str | None:
         if self._at >= len(self._tokens):
@@ -248,7 +252,9 @@ class _Parser:
     def _operand(self) -> Operand:
         if self._at >= len(self._tokens):
             raise self._error("something to compare is missing")
-        kind, token, _ = self._tokens[self._at]
+        kind, token, at = self._tokens[self._at]
+        if kind == "number":
+            self._check_number(token, at)
         source: Reference | Literal
         if kind == "number":
             source = Literal(float(token) if "." in token else _integer(token))
@@ -264,12 +270,17 @@ class _Parser:
             self._at += 1
             if self._at >= len(self._tokens) or self._tokens[self._at][0] != "number":
                 raise self._error("behind & comes a number")
-            mask = self._tokens[self._at][1]
+            _, mask, at = self._tokens[self._at]
+            self._check_number(mask, at)
             if "." in mask:
                 raise self._error("behind & comes a whole number")
             self._at += 1
             return Operand(source, _integer(mask))
         return Operand(source)
+
+    def _check_number(self, token: str, at: int) -> None:
+        if len(token) > _MAXIMUM_DIGITS:
+            raise self._error(f"a number of {len(token)} digits is larger than any value", at)
 
 
 def _integer(token: str) -> int:

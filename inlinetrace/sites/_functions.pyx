@@ -14,7 +14,7 @@ from inlinetrace.dwarf._units cimport Info
 from inlinetrace.sites._named cimport named
 
 from inlinetrace.errors import FormatError
-from inlinetrace.sites.model import CallSite, Encoding, TypeName
+from inlinetrace.sites.model import CallSite, Encoding, TypeName, distinct
 
 cdef enum:
     KEY_SHIFT = 44
@@ -137,7 +137,7 @@ cdef class Functions:
         made.key = key
         made.name = name or ""
         made.return_type = self.dies._text(return_type, 0) if key != MISSING else ""
-        made.parameters = parameters
+        made.parameters = distinct(parameters) if len(parameters) > 1 else parameters
         made.variadic = variadic
         made.declared = declared
         made.missing = missing

@@ -53,7 +53,7 @@ from inlinetrace.btf.reader import Btf
 from inlinetrace.errors import FormatError, MismatchError, NotFoundError
 from inlinetrace.globs import divide
 from inlinetrace.sites.location import Location
-from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName
+from inlinetrace.sites.model import Encoding, Parameter, Site, TypeName, distinct
 from inlinetrace.sites.reasons import Doubt, Reason, Unavailable
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ class BtfSites:
         return _Function(
             name,
             _spelled(self._declarators.text(prototype.return_type_id, "")),
-            tuple((param.name, self.type_name(param.type_id)) for param in params),
+            distinct(tuple((param.name, self.type_name(param.type_id)) for param in params)),
             variadic,
         )
 

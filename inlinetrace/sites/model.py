@@ -44,6 +44,18 @@ class TypeName(NamedTuple):
     die: int
 
 
+def distinct(parameters: tuple[tuple[str, TypeName], ...]) -> tuple[tuple[str, TypeName], ...]:
+    """Names and types of parameters with names to tell them by: ``v``, ``v#2``, ``v#3`` of a C++ pack ``v``."""
+    if len({name for name, _ in parameters}) == len(parameters):
+        return parameters
+    seen: dict[str, int] = {}
+    result = []
+    for name, type_ in parameters:
+        seen[name] = number = seen.get(name, 0) + 1
+        result.append((name if number == 1 else f"{name}#{number}", type_))
+    return tuple(result)
+
+
 class Parameter(NamedTuple):
     """One parameter of the prototype, with its location at the site or the reason why there is none."""
 

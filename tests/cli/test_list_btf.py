@@ -10,6 +10,9 @@ import pytest
 from inlinetrace.btf._types import InlineSite
 from inlinetrace.btf.builder import Builder
 from inlinetrace.cli import run
+from inlinetrace.cli.render import Renderer
+from inlinetrace.elf.machine import X86_64
+from inlinetrace.sites.model import Site
 from tests.btf import examples
 from tests.elf.elfwriter import Code, Sym, elf_file
 
@@ -128,3 +131,8 @@ def test_a_function_that_is_nowhere_inlined(tmp_path: Path, capsys: pytest.Captu
     path.write_bytes(builder.to_bytes())
     assert run(["list", "outside", "--btf", str(path)]) == 1
     assert "not inlined anywhere (without a symbol table" in capsys.readouterr().err
+
+
+def test_a_site_outside_of_all_sections_has_no_offset() -> None:
+    site = Site("f", True, 0x40, ".text", None, None, None, "void", ())
+    assert Renderer(X86_64).line(site, False) == "0x40 [.text] void f(void)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +46,15 @@ def program(tmp_path: Path) -> str:
     return str(path)
 
 
+def one_function(name: str, *parameters: str) -> bytes:
+    """A program with one function that is not inlined."""
+    integer = die("base_type", name="int", byte_size=4, encoding=5, label="int")
+    formals = [die("formal_parameter", name=parameter, type="int") for parameter in parameters]
+    main = die("subprogram", *formals, name=name, prototyped=True, low_pc=Address(0x1000), high_pc=0x100)
+    unit = die("compile_unit", integer, main, name="a.c", language=0x1D, low_pc=Address(0), producer="GNU C17 12")
+    return make_program([Unit(unit)], symbols=[Sym("main", 0x1000, 0x100, ".text")])
+
+
 @pytest.mark.parametrize("options", ["", "--c", "--json"])
 def test_a_full_disk_is_one_line(options: str, types: str) -> None:
     assert shell(f'inlinetrace dump "$1" {options} > /dev/full', types) == (1, "", FULL)
@@ -68,3 +79,31 @@ def test_closed_streams_are_nothing_but_silent(program: str) -> None:
     assert shell('inlinetrace list f -x "$1" >&-', program) == (0, "", err)
     assert shell('inlinetrace list f -x "$1" 2>&-', program) == (0, out, "")
     assert shell('inlinetrace list f -x "$1" <&- >&- 2>&-', program) == (0, "", "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_json_is_json_in_every_locale(encoding: str, tmp_path: Path) -> None:
+    """Names of other letters, and of bytes that are no UTF-8."""
+    path = tmp_path / "program"
+    path.write_bytes(one_function("\xe9\u20ac\udcff"))
+    commands = [
+        'inlinetrace list "*" -x "$1" --json',
+        'inlinetrace probe "*" -x "$1" --dry-run --json',
+        'inlinetrace probe "*" -x "$1" --dry-run --json -o "$1.out" && cat "$1.out"',
+    ]
+    for command in commands:
+        script = command.replace("inlinetrace", f'"{sys.executable}" -m inlinetrace')
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        done = subprocess.run(["bash", "-c", script, "bash", path], capture_output=True, check=True, env=environment)
+        (line, *_) = done.stdout.decode("utf-8").splitlines()
+        row = json.loads(line)
+        assert row.get("function") or row["hits"][0]["function"] == "\xe9\u20ac\udcff"
+
+
+def test_parameters_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """A parameter pack of C++ gives all of its parameters one name."""
+    path = tmp_path / "program"
+    path.write_bytes(one_function("f", "v", "v", "w", "v"))
+    code, out, _ = shell('inlinetrace list f -x "$1" --json', str(path))
+    assert code == 0
+    assert [parameter["name"] for parameter in json.loads(out)["parameters"]] == ["v", "v#2", "w", "v#3"]

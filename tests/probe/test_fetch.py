@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inlinetrace.elf.machine import AARCH64, RISCV64, X86_64
+from inlinetrace.elf.machine import AARCH64, I386, RISCV64, X86_64
 from inlinetrace.probe.fetch import (
     Argument,
     Evaluator,
@@ -231,3 +231,15 @@ def test_registers_have_the_names_of_the_kernel() -> None:
     ]
     assert [register_text(AARCH64, number) for number in (0, 30, 31, 64)] == ["%x0", "%x30", "%sp", None]
     assert [register_text(RISCV64, number) for number in (0, 1, 10, 31, 32)] == [None, "%ra", "%a0", "%t6", None]
+
+
+def test_a_register_that_an_event_has_no_name_for_is_no_vector_register() -> None:
+    made = make_recipe(Location.register(4, size=4), PLACE._replace(machine=I386))
+    assert made == Unavailable(Reason.UNSUPPORTED, "a probe event cannot fetch esp of a program for i686")
+
+
+@pytest.mark.parametrize("offset", [1 << 31, -(1 << 31) - 1, 1 << 32])
+def test_an_offset_that_an_event_would_cut_is_refused(offset: int) -> None:
+    made = make_recipe(Location.memory(RSP, offset, size=4), PLACE)
+    assert isinstance(made, Unavailable)
+    assert made.reason is Reason.UNSUPPORTED

@@ -107,11 +107,15 @@ def test_conditions(text: str, expected: bool) -> None:
         "and",
         "01x == len",
         "()",
+        f"len == {'1' * 5000}",
+        f"len & {'1' * 5000}",
+        f"len[{'1' * 5000}]",
     ],
 )
 def test_what_is_no_condition(text: str) -> None:
-    with pytest.raises(UsageError, match="--where"):
+    with pytest.raises(UsageError, match=r"--where|no index") as caught:
         condition(text)
+    assert len(str(caught.value)) < 400
 
 
 def test_a_filter_needs_a_parameter() -> None:
@@ -134,3 +138,11 @@ def test_brackets_without_end_cost_no_stack() -> None:
 def test_anything_parses_or_says_why(text: str) -> None:
     with suppress(UsageError):
         parse_condition(text)
+
+
+def test_parameters_of_one_name_have_numbers() -> None:
+    """A parameter pack of C++."""
+    assert [(found.label, found.parameter) for found in parse_condition("v#2->a == v").references] == [
+        ("v#2->a", "v#2"),
+        ("v", "v"),
+    ]
