@@ -346,7 +346,7 @@ def _trace(
     from inlinetrace.probe.traced_file import TracedFile
     from inlinetrace.probe.tracefs import TracefsBackend
 
-    threads = _threads(host, args.pid)
+    processes = _processes(host, args.pid)
     if plan.kernel and plan.module is None and image is not None and image.loaded is None:
         check_kernel(host, image)
     traced = None if image is None or plan.kernel else TracedFile.open(plan.target, image.program)
@@ -385,11 +385,11 @@ def _trace(
         )
         if arguments is not None:
             child = Child(plan.target, arguments, to_stderr=args.output is None)
-            threads = [child.pid]
+            processes = [child.pid]
         limits = Limits(
             args.max_hits,
             args.duration,
-            frozenset(args.pid) if args.pid else None,
+            frozenset(processes) if processes is not None and child is None else None,
             condition,
             args.require == "all",
             None if plan.module is None else module_watch(host, plan.module),
@@ -397,7 +397,7 @@ def _trace(
         if traced is not None:
             limits = limits._replace(check=traced.check)
         try:
-            outcome = session.run(limits, threads=threads, child=child)
+            outcome = session.run(limits, processes=processes, child=child)
         finally:
             for line in session.outcome.left:
                 say(f"{line}; inlinetrace clean removes it when it is idle")
@@ -478,16 +478,16 @@ def _references(args: argparse.Namespace) -> list[Reference]:
     return parse_list(args.args) if args.args else []
 
 
-def _threads(host: Host, pids: list[int] | None) -> list[int] | None:
+def _processes(host: Host, pids: list[int] | None) -> list[int] | None:
     if not pids:
         return None
-    threads = []
+    processes = []
     for pid in pids:
-        found = host.threads(pid)
-        if not found:
+        process = host.process_of(pid)
+        if process is None:
             raise NotFoundError(f"no process {pid}")
-        threads += found
-    return threads
+        processes.append(process)
+    return processes
 
 
 def _require_running(host: Host, file: TracedFile, pids: list[int]) -> None:

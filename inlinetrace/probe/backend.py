@@ -43,8 +43,8 @@ class Backend(Protocol):
     def filtered(self) -> bool:
         """Whether the kernel leaves out hits that do not match."""
 
-    def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
-        """Attach everything, for these threads and what they start, or for all; return what was not accepted."""
+    def attach(self, processes: Sequence[int] | None = None) -> list[Refused]:
+        """Attach everything, for these processes and what they start, or for all; return what was not accepted."""
 
     def read(self, *, last: bool = False) -> list[Record]:
         """The next records in the order of time, few or none; with ``last`` also those that may not be complete."""

@@ -187,7 +187,7 @@ class BccBackend:
 
     # Attaching
 
-    def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
+    def attach(self, processes: Sequence[int] | None = None) -> list[Refused]:
         """Define the probes, load the programs, open the perf events; on any error all of it is removed again.
 
         Raises NotFoundError if BCC is missing, NotPermittedError, InlineTraceError if the kernel has no room for it.
@@ -200,7 +200,7 @@ class BccBackend:
             groups.clean(self._host, self._tracefs)
             self._known = list(groups.perf_descriptors(self._host))
             self._group, self._claim = groups.claim(self._host, self._tracefs)
-            return self._attach(self._library, pids)
+            return self._attach(self._library, processes)
         except OSError as error:
             self.detach()
             raise problem(error) from error
@@ -208,11 +208,11 @@ class BccBackend:
             self.detach()
             raise
 
-    def _attach(self, library: Library, pids: Sequence[int] | None) -> list[Refused]:
+    def _attach(self, library: Library, wanted: Sequence[int] | None) -> list[Refused]:
         capture = self.capture
         refused = self._not_fetched()
         self._decide()
-        processes = None if pids is None else self._follow(library, pids)
+        processes = None if wanted is None else self._follow(library, wanted)
         self._lost = self._make(library, ARRAY, "lost", 4, 8, 1)
         ring = None if self._counts is not None else self._make_ring(library)
         if self._counts is not None and self._counts.histograms:
@@ -362,7 +362,7 @@ class BccBackend:
             raise FormatError("unknown layout: no ID", path=path)
         return int(identity[1]), {found[1]: int(found[2]) for found in _FIELD.finditer(text)}
 
-    def _follow(self, library: Library, pids: Sequence[int]) -> int:
+    def _follow(self, library: Library, wanted: Sequence[int]) -> int:
         """The map of the processes to trace, and programs that keep it so if those they start are traced too."""
         processes = self._make(library, HASH, "processes", 4, 4, _PROCESSES, NO_PREALLOCATION)
         if self._wanted.follow:
@@ -377,9 +377,8 @@ class BccBackend:
                 program = library.load_program(TRACEPOINT_PROGRAM, "inlinetrace", code)
                 self._descriptors.append(program)
                 self._open(library, identity, program)
-        for thread in pids:
-            process = self._host.process_of(thread)
-            library.update(processes, struct.pack("=I", process or thread), struct.pack("=I", 1))
+        for process in wanted:
+            library.update(processes, struct.pack("=I", process), struct.pack("=I", 1))
         return processes
 
     def _make_layouts(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace._signals import handled
@@ -80,24 +80,26 @@ class Processes:
         self._known: dict[int, int | None] = {}
         self._since = time.monotonic()
 
-    def refresh(self) -> None:
-        """Forget what may have changed; to be called now and then."""
+    def learn(self, threads: Iterable[int]) -> None:
+        """Find the processes of threads that have just been met, and forget what may have changed."""
         now = time.monotonic()
         if now - self._since > _FORGET_AFTER:
             self._known.clear()
             self._since = now
+        gone = []
+        for thread in threads:
+            if thread not in self._known:
+                process = self._known[thread] = self._host.process_of(thread) if self._asks_host else None
+                if process is None:
+                    gone.append(thread)
+        if gone:
+            # of other threads the kernel may have noted what their numbers were before
+            noted = self._noted()
+            self._known.update((thread, noted.get(thread)) for thread in gone)
 
     def of(self, thread: int) -> int | None:
-        """The process of a thread, None if nobody knows."""
-        if thread not in self._known:
-            process = self._host.process_of(thread) if self._asks_host else None
-            if process is None:
-                noted = self._noted()
-                for other, its in noted.items():
-                    self._known.setdefault(other, its)
-                process = noted.get(thread)
-            self._known[thread] = process
-        return self._known[thread]
+        """The process of a thread that was learned, None if nobody knows."""
+        return self._known.get(thread)
 
 
 class Session:
@@ -126,10 +128,10 @@ class Session:
         self._processes = Processes(host, backend.process_names)
         self.outcome = Outcome(why_unrecorded=backend.why_unrecorded)
 
-    def run(self, limits: Limits, *, threads: Sequence[int] | None = None, child: Child | None = None) -> Outcome:
+    def run(self, limits: Limits, *, processes: Sequence[int] | None = None, child: Child | None = None) -> Outcome:
         """Attach, trace until a limit, the end of ``child`` or a signal, detach.
 
-        ``threads`` and what they start are traced, all if None. Raises PartialError under ``require_all``, before
+        ``processes`` and what they start are traced, all if None. Raises PartialError under ``require_all``, before
         the child is started, and if nothing could be attached; and what ``limits.check`` raises.
         """
         outcome = self.outcome
@@ -137,7 +139,7 @@ class Session:
         with handled(lambda number, frame: signals.append(number)):
             try:
                 started = time.monotonic()
-                outcome.refused = [*self._plan.refused, *self._backend.attach(threads)]
+                outcome.refused = [*self._plan.refused, *self._backend.attach(processes)]
                 outcome.attach_seconds = time.monotonic() - started
                 self._judge(limits)
                 limits.check()
@@ -145,7 +147,7 @@ class Session:
                 if child is not None:
                     child.start()
                 self._loop(limits, child, signals)
-                self._account(threads is None and limits.processes is None)
+                self._account(processes is None and limits.processes is None)
                 limits.check()
             finally:
                 started = time.monotonic()
@@ -201,7 +203,7 @@ class Session:
         if not records:
             return False
         outcome, processes, emit, condition = self.outcome, self._processes, self._emit, limits.condition
-        processes.refresh()
+        processes.learn({record[2] for record in records})
         outcome.records += len(records)
         done = False
         for record in records:

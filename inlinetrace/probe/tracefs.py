@@ -89,7 +89,7 @@ class TracefsBackend:
 
     # Attaching
 
-    def attach(self, pids: Sequence[int] | None = None) -> list[Refused]:
+    def attach(self, processes: Sequence[int] | None = None) -> list[Refused]:
         """Define and enable everything; on any error all of it is removed again.
 
         Raises NotPermittedError, and InlineTraceError if the kernel has no room for it.
@@ -101,7 +101,7 @@ class TracefsBackend:
             groups.clean(self._host, self._tracefs)
             self._known = list(groups.perf_descriptors(self._host))
             self._group, self._claim = groups.claim(self._host, self._tracefs)
-            return self._attach(pids)
+            return self._attach(processes)
         except OSError as error:
             self.detach()
             raise problem(error) from error
@@ -121,7 +121,7 @@ class TracefsBackend:
                 "trace without memory reads (name arguments that are in registers), or clear it"
             )
 
-    def _attach(self, pids: Sequence[int] | None) -> list[Refused]:
+    def _attach(self, processes: Sequence[int] | None) -> list[Refused]:
         host, instance = self._host, self._instance
         host.make_directory(instance)
         host.write(f"{instance}/trace_clock", "mono\n")
@@ -130,9 +130,8 @@ class TracefsBackend:
         )
         host.write(f"{instance}/buffer_size_kb", f"{self._buffer_kb or self._buffer_size(len(cpus))}\n")
         self._set_option("record-tgid")
-        if pids is not None:
-            self._set_option("event-fork")
-            host.write(f"{instance}/set_event_pid", " ".join(map(str, pids)) + "\n")
+        if processes is not None:
+            self._follow(processes)
         self._read_page_layout()
         for number in cpus:
             path = f"{instance}/per_cpu/cpu{number}/trace_pipe_raw"
@@ -146,6 +145,18 @@ class TracefsBackend:
         refused += self._enable(defined, define_events)
         self.attach_seconds = time.monotonic() - begin
         return refused
+
+    def _follow(self, processes: Sequence[int]) -> None:
+        """Record hits of these processes alone, and of what they start."""
+        self._set_option("event-fork")
+        filter_ = f"{self._instance}/set_event_pid"
+        # those of a process that is gone meanwhile too: without any number everybody would be traced
+        new = set(processes)
+        while new:
+            self._host.write(filter_, " ".join(map(str, sorted(new))) + "\n", append=True)
+            # what a thread started before it was in the filter; the kernel adds what those in it start
+            threads = {thread for process in processes for thread in self._host.threads(process)}
+            new = threads - set(map(int, self._host.read_text(filter_).split()))
 
     def _buffer_size(self, cpus: int) -> int:
         """KB for each processor: part of all that is wanted, but no more than an eighth of the memory there is."""

@@ -123,7 +123,7 @@ def traced(backend_name: str, wanted: str, *, counts: bool = False) -> Callable[
             )
             child = Child(str(program), [str(hits)], to_stderr=True)
             before = time.process_time()
-            outcome = session.run(Limits(), threads=[child.pid], child=child)
+            outcome = session.run(Limits(), processes=[child.pid], child=child)
             cpu = time.process_time() - before
             text = said()
         return Figures(float(text), cpu, outcome.records, outcome.lost)

@@ -74,7 +74,7 @@ def trace(shop: Workshop, binary: Path, backend: str = "tracefs") -> Run:
             lambda outcome: None,
         )
         child = Child(str(binary), [str(log), str(shop.program.seed)], to_stderr=True)
-        outcome = session.run(Limits(seconds=SECONDS_PER_RUN), threads=[child.pid], child=child)
+        outcome = session.run(Limits(seconds=SECONDS_PER_RUN), processes=[child.pid], child=child)
     finally:
         os.close(descriptor)
     status = child.wait()

@@ -83,6 +83,33 @@ __attribute__((noinline)) void loop(long count) { for (long i = 0; i < count; i+
 int main(int argc, char **argv) { loop(atol(argv[1])); return 0; }
 """
 
+CHAIN = r"""
+#include <pthread.h>
+#include <unistd.h>
+static volatile long sink;
+__attribute__((noipa)) void next(long number) { sink += number; }
+static void *wait(void *unused) { pause(); return unused; }
+static void *run(void *number)
+{
+    pthread_attr_t detached;
+    pthread_t thread;
+    next((long)number);
+    usleep(2000);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_create(&thread, &detached, run, (char *)number + 1);
+    return 0;
+}
+int main(void)
+{
+    pthread_t thread;
+    char byte;
+    pthread_create(&thread, 0, wait, 0);
+    pthread_create(&thread, 0, run, 0);
+    return (int)read(0, &byte, 1);
+}
+"""
+
 NULL_CHAIN = r"""
 struct node { long value; struct node *next; };
 volatile long sink;

@@ -39,7 +39,7 @@ class FakeBackend:
         self.done: list[str] = []
         self.busy = False
 
-    def attach(self, pids: list[int] | None = None) -> list[Refused]:
+    def attach(self, processes: list[int] | None = None) -> list[Refused]:
         self.done.append("attach")
         return self.refused
 
@@ -222,12 +222,26 @@ def test_a_program_that_goes_on_is_ended() -> None:
 def test_in_a_pid_namespace_the_process_of_a_thread_is_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its number is that of another thread in /proc."""
     monkeypatch.setattr(Host, "sees_every_process", False)
-    assert Processes(Host(), lambda: {os.getpid(): 7}).of(os.getpid()) == 7
-    assert Processes(Host(), dict).of(os.getpid()) is None
+    noted = {os.getpid(): 7}
+    processes = Processes(Host(), lambda: noted)
+    processes.learn([os.getpid(), 1 << 30])
+    assert processes.of(os.getpid()) == 7
+    assert processes.of(1 << 30) is None
 
 
 def test_processes_of_threads_that_are_gone() -> None:
     processes = Processes(Host(), lambda: {1 << 30: 5})
+    processes.learn([os.getpid(), 1 << 30, (1 << 30) + 1])
     assert processes.of(os.getpid()) == os.getpid()
     assert processes.of(1 << 30) == 5
     assert processes.of((1 << 30) + 1) is None
+
+
+def test_what_was_noted_of_a_number_before_a_thread_had_it_is_not_believed() -> None:
+    gone, later = 1 << 30, (1 << 30) + 1
+    noted = {gone: 5, later: 6}
+    processes = Processes(Host(), lambda: noted)
+    processes.learn([gone])
+    noted[later] = 7
+    processes.learn([gone, later])
+    assert (processes.of(gone), processes.of(later)) == (5, 7)

@@ -77,6 +77,27 @@ def test_attaching_and_detaching_a_program(host: FakeTracefs) -> None:
     assert host.names(f"{TRACEFS}/instances") == []
 
 
+def test_threads_that_were_started_before_the_filter_was_there_are_added(
+    host: FakeTracefs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was listed by nobody, and started by a thread that is gone."""
+    listed = [[4242, 4243], [4244], [4245, 4246], [4246]]
+    monkeypatch.setattr(host, "threads", lambda process: listed.pop(0))
+    backend = TracefsBackend(host, plan())
+    backend.attach([4242])
+    filters = [line.partition(" <- ")[2] for line in host.done if "set_event_pid" in line]
+    assert filters == ["4242", "4243", "4244", "4245 4246"]
+    assert listed == []
+    backend.detach()
+
+
+def test_a_process_that_is_gone_is_no_trace_of_everybody(host: FakeTracefs) -> None:
+    backend = TracefsBackend(host, plan())
+    backend.attach([4242])
+    assert host.read_text(f"{TRACEFS}/instances/{backend.group}/set_event_pid").split() == ["4242"]
+    backend.detach()
+
+
 def test_a_kernel_has_kprobes_and_expedited_grace_periods_only_while_they_go(host: FakeTracefs) -> None:
     Path(host.path("/sys/kernel/rcu_expedited")).write_text("0\n")
     backend = TracefsBackend(host, plan(kernel=True))

@@ -20,7 +20,7 @@ from inlinetrace.errors import InlineTraceError
 from inlinetrace.probe.traced_file import TracedFile
 from inlinetrace.target import open_image
 from tests.probe.conftest import command, run, trace
-from tests.probe.programs import BURST, LIBRARY, LONG_TEXT, NULL_CHAIN, PAGE_END, QUEUE, SERVER, USER
+from tests.probe.programs import BURST, CHAIN, LIBRARY, LONG_TEXT, NULL_CHAIN, PAGE_END, QUEUE, SERVER, USER
 
 pytestmark = [pytest.mark.compiled, pytest.mark.uprobes, pytest.mark.usefixtures("tracefs", "each_backend")]
 
@@ -219,6 +219,31 @@ def test_one_process_of_two_with_all_of_its_threads(compiler: Compiler) -> None:
     assert {hit["pid"] for hit in hits} == {pid}
     # each in a thread that did not exist when the trace began, and is gone now
     assert len({hit["tid"] for hit in hits} | {pid}) == 4
+
+
+def test_threads_that_start_each_other_are_not_lost(compiler: Compiler) -> None:
+    program = compiler(CHAIN, "-O2", "-pthread")
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
+        hits = trace("next", "--args", "-x", str(program), "-p", str(process.pid), "-c", "30")
+        assert process.stdin is not None
+        process.stdin.close()
+    numbers = values(hits, "number")
+    # without a gap from one hit to the next
+    assert numbers == list(range(numbers[0], numbers[0] + 30))
+
+
+def test_a_process_may_be_named_by_any_of_its_threads(compiler: Compiler) -> None:
+    program = compiler(CHAIN, "-O2", "-pthread")
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
+        while len(threads := os.listdir(f"/proc/{process.pid}/task")) < 2:
+            time.sleep(0.01)
+        # the second is there as long as the process
+        thread = sorted(threads, key=int)[1]
+        hits = trace("next", "--args", "-x", str(program), "-p", thread, "-c", "2")
+        assert process.stdin is not None
+        process.stdin.close()
+    assert {hit["pid"] for hit in hits} <= {process.pid, None}
+    assert len(hits) == 2
 
 
 def test_filters(compiler: Compiler) -> None:

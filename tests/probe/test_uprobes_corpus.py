@@ -65,7 +65,7 @@ def live(binary: Path, backend: str) -> CaseRun:
         finally:
             os.dup2(saved, 2)
             os.close(saved)
-        outcome = session.run(Limits(seconds=30), threads=[child.pid], child=child)
+        outcome = session.run(Limits(seconds=30), processes=[child.pid], child=child)
         output.seek(0)
         lines = output.read().decode().splitlines()
     os.close(program)
