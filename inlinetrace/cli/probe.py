@@ -575,6 +575,8 @@ def _end(args: argparse.Namespace, outcome: Outcome) -> int:
     if outcome.unrecorded:
         others = "they were of other processes, or " if outcome.others else ""
         say(f"{outcome.unrecorded} hits were not recorded by the kernel: {others}{outcome.why_unrecorded}")
+    if outcome.missed:
+        say(f"{outcome.missed} hits were missed: the kernel runs no probe inside of another one")
     if args.verbose:
         say(f"{outcome.shown} hits, {outcome.lost} lost; detached in {outcome.detach_seconds:.3f} s")
     return 0 if outcome.signal is None else 128 + outcome.signal

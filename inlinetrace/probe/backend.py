@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from inlinetrace.probe._ring import Record
+    from inlinetrace.probe.groups import Hits
     from inlinetrace.probe.plan import Refused
 
 
@@ -58,7 +59,7 @@ class Backend(Protocol):
     def lost(self) -> int:
         """How many records were lost so far."""
 
-    def hits(self) -> int | None:
+    def hits(self) -> Hits | None:
         """How often the probes were hit by the kernel's count; None if it cannot be told."""
 
     def unread(self) -> int:

@@ -144,8 +144,8 @@ class BccBackend:
         self._consumer: mmap.mmap | None = None
         self._producer: mmap.mmap | None = None
         self._lost = -1
-        self._hits_before: int | None = None
-        self._hits_after: int | None = None
+        self._hits_before: groups.Hits | None = None
+        self._hits_after: groups.Hits | None = None
         self._histograms = -1
         self._mask = _WHOLE
         self._notes: DispatchNotes | None = None
@@ -447,12 +447,14 @@ class BccBackend:
         assert self._library is not None
         return self._element(self._library, self._lost, 0)
 
-    def hits(self) -> int | None:
+    def hits(self) -> groups.Hits | None:
         """How often the probes were hit by the kernel's count, while the programs were on them."""
         before, after = self._hits_before, self._hits_after
-        return None if before is None or after is None else after - before
+        if before is None or after is None:
+            return None
+        return groups.Hits(after.hits - before.hits, after.missed - before.missed)
 
-    def _hits_so_far(self) -> int | None:
+    def _hits_so_far(self) -> groups.Hits | None:
         names = {event.name for event in self.events}
         return groups.hits(self._host, self._tracefs, names, kernel=self._plan.kernel)
 

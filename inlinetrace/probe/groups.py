@@ -221,22 +221,27 @@ def _delete(host: Host, tracefs: str, name: str) -> list[str]:
     return left
 
 
-def hits(host: Host, tracefs: str, events: Collection[str], *, kernel: bool) -> int | None:
-    """How often the probes of events were hit by the kernel's count, recorded or not; None where it is not counted.
+class Hits(NamedTuple):
+    """How often probes were hit; ``missed`` found the processor inside of another probe, none of them is recorded."""
 
-    For kernels, hits that found the processor inside of another probe are counted too: none of them is recorded.
-    """
+    hits: int
+    missed: int
+
+
+def hits(host: Host, tracefs: str, events: Collection[str], *, kernel: bool) -> Hits | None:
+    """How often the probes of events were hit by the kernel's count, recorded or not; None where it is not counted."""
     profile = f"{tracefs}/{'kprobe_profile' if kernel else 'uprobe_profile'}"
     if not host.exists(profile):
         return None
-    total = 0
+    total = missed = 0
     for line in host.read_text(profile).splitlines():
         words = line.split()
         if kernel and len(words) == 3 and words[0] in events:
-            total += int(words[1]) + int(words[2])
+            total += int(words[1])
+            missed += int(words[2])
         elif not kernel and len(words) >= 3 and words[-2] in events:
             total += int(words[-1])
-    return total
+    return Hits(total, missed)
 
 
 def clean(host: Host, tracefs: str) -> tuple[list[str], list[str]]:

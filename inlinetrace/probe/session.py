@@ -9,6 +9,7 @@ trace runs, so that none of them can interrupt the detaching; what waits for a r
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -51,12 +52,14 @@ class Outcome:
     """What came of a trace. ``by_site`` counts what was shown by function, symbol and place; ``left`` was not removed.
 
     ``totals`` is what the kernel counted, where it did not pass on hits. ``gone`` says why what was traced is not there
-    any more. ``unrecorded`` has hits of other processes too if ``others``.
+    any more. ``unrecorded`` has hits of other processes too if ``others``; ``missed`` found the processor inside of
+    another probe.
     """
 
     def __init__(self, why_unrecorded: str = "") -> None:
         self.refused: list[Refused] = []
         self.records = self.shown = self.lost = self.unrecorded = 0
+        self.missed = 0
         self.others = False
         self.left: list[str] = []
         self.signal: int | None = None
@@ -204,10 +207,14 @@ class Session:
             return False
         outcome, processes, emit, condition = self.outcome, self._processes, self._emit, limits.condition
         processes.learn({record[2] for record in records})
+        # what a trace of everything does itself is no news
+        own = os.getpid() if limits.processes is None and self._plan.kernel else None
         outcome.records += len(records)
         done = False
         for record in records:
             process = processes.of(record[2])
+            if process is not None and process == own:
+                continue
             if limits.processes is not None and process is not None and process not in limits.processes:
                 continue
             for hit in self._decoder.hits(record):
@@ -237,7 +244,8 @@ class Session:
         hits = self._backend.hits() if told else None
         if hits is not None:
             # with --count some records are left unread
-            outcome.unrecorded = max(0, hits - outcome.records - outcome.lost - self._backend.unread())
+            outcome.unrecorded = max(0, hits.hits - outcome.records - outcome.lost - self._backend.unread())
+            outcome.missed = hits.missed
 
     def _count(self, totals: Totals) -> None:
         """What the kernel has counted, as if it had been shown."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -53,6 +54,7 @@ class _Cpu:
         self.descriptor = descriptor
         self.pending: list[Record] = []
         self.drained = False
+        self.resting = False
 
 
 class TracefsBackend:
@@ -225,7 +227,7 @@ class TracefsBackend:
         """See Backend. Records of different processors are merged by their time."""
         horizon = self._host.monotonic_ns() - _SLACK_NS
         for cpu in self._cpus:
-            self._read_cpu(cpu)
+            self._read_cpu(cpu, last)
             if not cpu.drained and cpu.pending:
                 horizon = min(horizon, cpu.pending[-1][0])
         ready: list[Record] = []
@@ -244,11 +246,12 @@ class TracefsBackend:
 
     @property
     def busy(self) -> bool:
-        """Whether the last read left records behind."""
-        return any(not cpu.drained for cpu in self._cpus)
+        """Whether the last read left records behind that are worth having at once."""
+        return any(not cpu.drained and not cpu.resting for cpu in self._cpus)
 
-    def _read_cpu(self, cpu: _Cpu) -> None:
-        cpu.drained = False
+    def _read_cpu(self, cpu: _Cpu, last: bool) -> None:
+        cpu.drained = cpu.resting = False
+        own = threading.get_native_id()
         for _ in range(_PAGES_PER_ROUND):
             try:
                 page = os.read(cpu.descriptor, self._page_size)
@@ -257,7 +260,12 @@ class TracefsBackend:
             if not page:
                 cpu.drained = True
                 return
+            known = len(cpu.pending)
             decode_page(page, self._layouts, cpu.number, cpu.pending, *self._page_layout)
+            if self._plan.kernel and not last and all(record[2] == own for record in cpu.pending[known:]):
+                # what reading leaves, which to read at once would leave more of
+                cpu.resting = True
+                return
 
     def lost(self) -> int:
         """Records that the kernel had no room for, by its own count."""
@@ -292,7 +300,7 @@ class TracefsBackend:
             total += int(counts.get("entries", 0)) + len(cpu.pending)
         return total
 
-    def hits(self) -> int | None:
+    def hits(self) -> groups.Hits | None:
         """How often the probes were hit by the kernel's count; see groups."""
         names = {event.name for event in self.events}
         return groups.hits(self._host, self._tracefs, names, kernel=self._plan.kernel)

@@ -135,4 +135,4 @@ def test_a_function_that_is_nowhere_inlined(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_site_outside_of_all_sections_has_no_offset() -> None:
     site = Site("f", True, 0x40, ".text", None, None, None, "void", ())
-    assert Renderer(X86_64).line(site, False) == "0x40 [.text] void f(void)"
+    assert Renderer(X86_64).lines(site, False) == ["0x40 [.text] void f(void)"]

@@ -16,6 +16,7 @@ from inlinetrace.probe import emit
 from inlinetrace.probe.bcc import BccBackend, Wanted
 from inlinetrace.probe.bcc_library import ARRAY, HASH, KPROBE_PROGRAM, RING, SLEEPABLE, TRACEPOINT_PROGRAM
 from inlinetrace.probe.fetch import Argument
+from inlinetrace.probe.groups import Hits
 from inlinetrace.probe.plan import Event, LogicalHit, Plan, Probe, Refusal
 from inlinetrace.sites.model import Site
 from tests.probe.fake_tracefs import TRACEFS, FakeTracefs
@@ -294,7 +295,7 @@ def test_hits_are_counted_while_the_programs_are_on_the_probes(host: FakeTracefs
     one.disable()
     # the kernel takes the probes off after the programs
     count(170)
-    assert one.hits() == 50
+    assert one.hits() == Hits(50, 0)
     assert one.detach() == []
 
 

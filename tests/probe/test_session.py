@@ -13,6 +13,7 @@ import pytest
 from inlinetrace.errors import InlineTraceError, NotFoundError, PartialError
 from inlinetrace.probe.child import Child
 from inlinetrace.probe.events import Hit
+from inlinetrace.probe.groups import Hits
 from inlinetrace.probe.plan import Event, LogicalHit, Plan, Probe, Refusal, Refused
 from inlinetrace.probe.session import Limits, Processes, Session
 from inlinetrace.sites.model import Site
@@ -54,8 +55,8 @@ class FakeBackend:
     def lost(self) -> int:
         return 3
 
-    def hits(self) -> int | None:
-        return 10
+    def hits(self) -> Hits | None:
+        return Hits(10, 4)
 
     def unread(self) -> int:
         return 1
@@ -107,15 +108,25 @@ def test_a_count_ends_a_trace() -> None:
     assert [hit.time for hit in seen] == [1, 2, 3]
     assert (outcome.shown, outcome.lost) == (3, 3)
     # ten by the kernel's count: four read, three lost, one still in the buffer
-    assert outcome.unrecorded == 2
+    assert (outcome.unrecorded, outcome.missed) == (2, 4)
     assert backend.done == ["attach", "disable", "detach"]
+
+
+@pytest.mark.parametrize(("kernel", "named", "shown"), [(True, False, 0), (True, True, 2), (False, False, 2)])
+def test_a_trace_of_the_kernel_does_not_show_itself(kernel: bool, named: bool, shown: int) -> None:
+    """What it does to read hits would be hits again; a process that is named is one that is wanted."""
+    seen: list[Hit] = []
+    one = Event("sites0", (), [Probe(0, 0x1000, 0, (LogicalHit(SITE, ()),))])
+    limits = Limits(seconds=0, processes=frozenset([os.getpid()]) if named else None)
+    outcome = session(FakeBackend(records(1, 2)), seen, Plan("_stext", kernel, [one], [])).run(limits)
+    assert (len(seen), outcome.shown, outcome.records) == (shown, shown, 2)
 
 
 def test_hits_that_may_have_been_of_other_processes_are_told_where_text_is_lost() -> None:
     for loses, filtered, unrecorded in ((False, False, 0), (True, False, 2), (True, True, 0)):
         backend = FakeBackend(records(1, 2), records(3, 4))
         backend.may_lose_text, backend.filtered = loses, filtered
-        outcome = session(backend, []).run(Limits(hits=4), threads=[os.getpid()])
+        outcome = session(backend, []).run(Limits(hits=4), processes=[os.getpid()])
         assert (outcome.unrecorded, outcome.others) == (unrecorded, True)
 
 
