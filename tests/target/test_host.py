@@ -68,6 +68,19 @@ def test_this_machine() -> None:
     assert seen == [os.getpid()]
 
 
+def test_a_file_that_is_interrupted_leaves_no_other_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*paths: str) -> None:
+        raise KeyboardInterrupt
+
+    host = Host(tmp_path)
+    host.create("/x", "old")
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        host.create("/x", "new")
+    assert host.names("/") == ["x"]
+    assert host.read_text("/x") == "old"
+
+
 @pytest.mark.parametrize(
     ("link", "sees"), [("pid:[4026531836]", True), ("pid:[4026532178]", False), (None, True), ("no /proc/self", False)]
 )
