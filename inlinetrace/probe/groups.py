@@ -154,7 +154,7 @@ def remove(host: Host, tracefs: str, name: str, known: Iterable[Descriptor] = ()
     users = [
         descriptor
         for descriptor in perf_descriptors(host)
-        if descriptor not in before and (descriptor.pid, descriptor.start) not in traces
+        if descriptor not in before and (host.number_inside(descriptor.pid), descriptor.start) not in traces
     ]
     if users:
         pids = ", ".join(str(pid) for pid in sorted({user.pid for user in users}))

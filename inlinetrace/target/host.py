@@ -203,6 +203,14 @@ class Host:
             pass
         return None
 
+    def number_inside(self, pid: int) -> int:
+        """The number that a process has for itself, in the innermost of its PID namespaces; ``pid`` if it is gone."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for line in self.read_text(f"/proc/{pid}/status").splitlines():
+                if line.startswith("NSpid:"):
+                    return int(line.split()[-1])
+        return pid
+
     def threads(self, pid: int) -> list[int]:
         """Threads of a process, none if it is gone."""
         return [int(name) for name in self.names(f"/proc/{pid}/task")]

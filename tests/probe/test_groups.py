@@ -168,6 +168,25 @@ def test_a_zombie_is_gone(host: FakeTracefs) -> None:
     assert host.start_time(77) is None
 
 
+def test_a_trace_in_a_container_is_known_by_its_number_there(
+    host: FakeTracefs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.add_process(4000, 500, ("anon_inode:[perf_event]",))
+    with open(host.path("/proc/4000/status"), "a") as status:
+        status.write("NSpid:\t4000\t9\t7\n")
+    monkeypatch.setattr(groups, "group_name", lambda host, tracefs: "inlinetrace_7_500")
+    _, lock = groups.claim(host, TRACEFS)
+    make(host, "inlinetrace_7_500")
+    make(host, "inlinetrace_1_2")
+    assert groups.remove(host, TRACEFS, "inlinetrace_1_2") == []
+    os.close(lock)
+    # nobody's trace any more: the perf event may be on anything
+    make(host, "inlinetrace_1_2")
+    assert groups.remove(host, TRACEFS, "inlinetrace_1_2") == [
+        "the events inlinetrace_1_2 stay: process 4000 has perf events open that may be on them"
+    ]
+
+
 def test_another_trace_of_ours_has_perf_events_on_its_own_group_only(host: FakeTracefs) -> None:
     host.add_process(55, 500, ("anon_inode:[perf_event]",))
     make(host, "inlinetrace_55_500")
