@@ -391,8 +391,10 @@ def test_traces_in_and_outside_of_a_pid_namespace_leave_each_other_alone(compile
     program = str(compiler(SERVER, "-O2", "-pthread"))
     arguments = ("serve", "--json", "--args", "-x", program)
     with server(Path(program)) as ask, tracing(*arguments) as outside:
-        with tracing(*arguments, "-c", "1", within=NAMESPACE) as inside:
-            assert subprocess.run(command("clean"), check=False).returncode == 0
+        # unshare passes on no signals
+        with tracing(*arguments, "-c", "1", "-d", "20", within=NAMESPACE) as inside:
+            # events of a stranger may have to stay
+            assert subprocess.run(command("clean"), check=False).returncode in (0, 4)
             ask(b"1")
             output, said = inside.communicate(timeout=30)
         ask(b"2")
