@@ -26,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--clang-values", type=int, help="the same for each clang (default: a tenth of --values)")
     p.add_argument("--compiler", action="append", metavar="NAME", help="gcc, clang-19...; repeat for several")
     p.add_argument("--flags", default="", help="restrict the flags: any of -O1 -O2 -O3 -Os -gdwarf-4 -gdwarf-5 -flto")
+    p.add_argument("--options", default="", help="further options for the compiler, e.g. -gno-variable-location-views")
     p.add_argument("--no-lto", action="store_true", help="leave out the programs with -flto")
     p.add_argument("--first-seed", type=int, default=1, metavar="N", help="seed of the first program (%(default)s)")
     p.add_argument("--programs", type=int, default=1_000_000, metavar="N", help="at most so many programs a compiler")
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def configurations(names: Sequence[str] | None, flags: Sequence[str], no_lto: bool) -> list[list[Configuration]]:
+def configurations(names: Sequence[str] | None, flags: Sequence[str], no_lto: bool, options: Sequence[str] = ()) -> list[list[Configuration]]:
     """The configurations to measure, one list per compiler."""
     levels = [flag for flag in flags if flag in LEVELS] or list(LEVELS)
     dwarf = [int(flag[-1]) for flag in flags if flag in ("-gdwarf-4", "-gdwarf-5")] or [4, 5]
@@ -58,14 +59,14 @@ def configurations(names: Sequence[str] | None, flags: Sequence[str], no_lto: bo
     tools = [toolchain(name) for name in names] if names else detect()
     if not tools:
         raise BuildError("no compiler found")
-    return [matrix(tool, levels, dwarf, lto) for tool in tools]
+    return [matrix(tool, levels, dwarf, lto, options) for tool in tools]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the harness; 0 if it measured something."""
     options = parser().parse_args(arguments)
     try:
-        chosen = configurations(options.compiler, options.flags.split(), options.no_lto)
+        chosen = configurations(options.compiler, options.flags.split(), options.no_lto, options.options.split())
     except BuildError as error:
         print(f"oracle: {error}", file=sys.stderr)
         return 2

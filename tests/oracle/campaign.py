@@ -37,9 +37,10 @@ class Finding:
         """The command line that explains it."""
         c = self.configuration
         lto = " -flto" if c.lto else ""
+        more = f' --options="{" ".join(c.options)}"' if c.options else ""
         return (
             f"python -m tests.oracle --seed {self.seed} --compiler {c.toolchain.name}"
-            f' --flags="{c.level} -gdwarf-{c.dwarf}{lto}" --explain'
+            f' --flags="{c.level} -gdwarf-{c.dwarf}{lto}"{more} --explain'
         )
 
 
@@ -125,10 +126,11 @@ def matrix(
     levels: Sequence[str] = LEVELS,
     dwarf: Sequence[int] = DWARF_VERSIONS,
     lto: Sequence[bool] = (False, True),
+    options: Sequence[str] = (),
 ) -> list[Configuration]:
     """Every combination that the toolchain can build on this machine."""
     return [
-        Configuration(toolchain, level, version, with_lto)
+        Configuration(toolchain, level, version, with_lto, options=tuple(options))
         for with_lto in lto
         if not with_lto or toolchain.lto()
         for level in levels

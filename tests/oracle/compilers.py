@@ -35,13 +35,14 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way to compile the traced units."""
+    """One way to compile the traced units; ``options`` are further ones, for the compiler alone."""
 
     toolchain: Toolchain
     level: str
     dwarf: int
     lto: bool = False
     pie: bool = True
+    options: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -50,10 +51,11 @@ class Configuration:
         if link is None:
             raise BuildError(f"{self.toolchain.name}: no linker for -flto")
         position = ("-fPIE",) if self.pie else ("-fno-pie",)
-        return ("-w", self.level, "-g", f"-gdwarf-{self.dwarf}", *position, *link)
+        return ("-w", self.level, "-g", f"-gdwarf-{self.dwarf}", *position, *link, *self.options)
 
     def __str__(self) -> str:
         extra = (" -flto" if self.lto else "") + ("" if self.pie else " -fno-pie")
+        extra += "".join(f" {option}" for option in self.options)
         return f"{self.toolchain.name} {self.level} -gdwarf-{self.dwarf}{extra}"
 
 
