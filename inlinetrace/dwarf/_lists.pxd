@@ -19,6 +19,7 @@ cdef struct Entries:
     Entry* items
     uint64_t count
     uint64_t capacity
+    bint viewed                  # view pairs bound them
 
 cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t views, Entries* out,
                         uint64_t* error_at) noexcept nogil

@@ -133,6 +133,7 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
     c = make_cursor(data, offset, size, info.swap)
     v = make_cursor(data, views & 0x7fffffffffffffffULL, size, info.swap)
     out.count = 0
+    out.viewed = has_views
     while not c.error:
         if has_views and v.pos >= offset and (views & 0x7fffffffffffffffULL) < offset:
             # the pairs end where the list begins: only the end of the list may follow
@@ -144,7 +145,7 @@ cdef int read_locations(Info info, UnitHeader* unit, uint64_t offset, uint64_t v
             if entry.is_default == 2:
                 pair_begin = entry.begin_view
                 pair_end = entry.end_view
-                paired = True
+                paired = out.viewed = True
             continue
         if paired:
             entry.begin_view = pair_begin

@@ -10,7 +10,11 @@ from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """One ELF machine: ``name`` as uname prints it, DWARF register ``names``, the ranges that are vector registers."""
+    """One ELF machine: ``name`` as uname prints it, DWARF register ``names``, the ranges that are vector registers.
+
+    ``arguments`` are the registers in which integers and pointers are passed, in their order; empty if unknown.
+    ``by_position`` tells that all functions pass them so.
+    """
 
     name: str
     elf_machine: int
@@ -18,6 +22,8 @@ class Machine(NamedTuple):
     names: tuple[str, ...]
     vector: tuple[range, ...] = ()
     stack_pointer: int = -1
+    arguments: tuple[int, ...] = ()
+    by_position: bool = True
 
     def register_name(self, number: int) -> str:
         """Return the name of DWARF register ``number``, or ``reg<number>`` where the ABI names none."""
@@ -44,6 +50,7 @@ X86_64 = Machine(
     + _numbered("mm", 8),
     (range(17, 49), range(67, 83), range(118, 126)),
     7,
+    (5, 4, 1, 2, 8, 9),
 )
 I386 = Machine(
     "i686",
@@ -55,9 +62,18 @@ I386 = Machine(
     + _numbered("xmm", 8),
     (range(11, 19), range(21, 37)),
     4,
+    # Most functions are passed theirs on the stack; the kernel's, and local ones, are regparm(3).
+    (0, 2, 1),
+    False,
 )
 AARCH64 = Machine(
-    "aarch64", 183, 8, (*_numbered("x", 31), "sp", "pc", *("",) * 31, *_numbered("v", 32)), (range(64, 96),), 31
+    "aarch64",
+    183,
+    8,
+    (*_numbered("x", 31), "sp", "pc", *("",) * 31, *_numbered("v", 32)),
+    (range(64, 96),),
+    31,
+    tuple(range(8)),
 )
 RISCV64 = Machine(
     "riscv64",
@@ -70,9 +86,16 @@ RISCV64 = Machine(
     + _numbered("f", 32),
     (range(32, 64), range(96, 128)),
     2,
+    tuple(range(10, 18)),
 )
 PPC64 = Machine(
-    "ppc64", 21, 8, _numbered("r", 32) + _numbered("f", 32) + ("cr", "lr", "ctr"), (range(32, 64), range(77, 109)), 1
+    "ppc64",
+    21,
+    8,
+    _numbered("r", 32) + _numbered("f", 32) + ("cr", "lr", "ctr"),
+    (range(32, 64), range(77, 109)),
+    1,
+    tuple(range(3, 11)),
 )
 S390X = Machine(
     "s390x",
@@ -82,9 +105,16 @@ S390X = Machine(
     + ("f0", "f2", "f4", "f6", "f1", "f3", "f5", "f7", "f8", "f10", "f12", "f14", "f9", "f11", "f13", "f15"),
     (range(16, 32), range(68, 84)),
     15,
+    tuple(range(2, 7)),
 )
 ARM = Machine(
-    "arm", 40, 4, (*_numbered("r", 13), "sp", "lr", "pc"), (range(16, 24), range(64, 96), range(256, 288)), 13
+    "arm",
+    40,
+    4,
+    (*_numbered("r", 13), "sp", "lr", "pc"),
+    (range(16, 24), range(64, 96), range(256, 288)),
+    13,
+    tuple(range(4)),
 )
 
 MACHINES: dict[int, Machine] = {m.elf_machine: m for m in (X86_64, I386, AARCH64, RISCV64, PPC64, S390X, ARM)}

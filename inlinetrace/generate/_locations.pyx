@@ -55,6 +55,7 @@ cdef uint8_t NO_FORM = status_of(Reason.NO_FORM)
 cdef uint8_t COMPILER = doubt_of(Doubt.COMPILER)
 cdef uint8_t NO_ENTRY = doubt_of(Doubt.NO_ENTRY)
 cdef uint8_t JUMP_TARGET = doubt_of(Doubt.JUMP_TARGET)
+cdef uint8_t NO_VIEW = doubt_of(Doubt.NO_VIEW)
 
 # What equal expressions share: the memo's key besides the bytes.
 cdef struct Circumstance:
@@ -515,6 +516,8 @@ cdef class Collector:
             return 0
         if empty and found.shape == S_PIECES:
             found.unless_target = True
+        elif self.family == C_GCC and p.kind != LOC_EXPRESSION and not self.lists.found.viewed:
+            found.doubt = NO_VIEW
         elif entries > 1 and self.family != C_GCC and found.shape == S_CONSTANT:
             found.doubt = COMPILER
         return 0

@@ -18,7 +18,8 @@ from inlinetrace.dwarf._scan cimport (
 from inlinetrace.sites._functions cimport Function, Functions, Source, Sources
 from inlinetrace.sites._named cimport named
 
-from inlinetrace.sites.locate import NO_LOCATION, NOT_LIVE, Spot, compiler_of
+from inlinetrace.sites.doubt import entry_doubt
+from inlinetrace.sites.locate import NO_LOCATION, NOT_LIVE, Spot, compiler_of, is_untracked
 from inlinetrace.sites.location import Location, Shape
 from inlinetrace.sites.model import InlineFrame, Parameter, Site
 from inlinetrace.sites.reasons import Compiler, Doubt, Mark
@@ -137,7 +138,7 @@ cdef class _Unit:
 
     cdef Source source
     cdef object compiler
-    cdef bint gcc
+    cdef bint gcc, untracked
     cdef uint64_t flavour
     cdef uint32_t index
 
@@ -163,6 +164,8 @@ cdef class _Spot:
     cdef _Container container
     cdef uint64_t address, view
     cdef bint inlined
+    # of an out-of-line copy: the register in which each parameter is passed, None where the compiler may have changed that
+    cdef tuple passed_in
     cdef object python
 
 
@@ -180,6 +183,8 @@ cdef class Builder:
     cdef Py_ssize_t kept
     # locations by size, flavour and expression, of those that depend on nothing else; and by size and constant
     cdef dict located, constants
+    cdef dict entry_doubts              # by the key of what was located, and where it was passed
+    cdef object machine
     # the surroundings of the address asked for last
     cdef uint64_t region_start, region_end, region_known_as, symbol_address
     cdef object section, symbol
@@ -205,6 +210,8 @@ cdef class Builder:
         self.links = [Map() for _ in dwarf.infos]
         self.located = {}
         self.constants = {}
+        self.entry_doubts = {}
+        self.machine = dwarf.elf.machine
 
     def __dealloc__(self):
         free(self.ranges)
@@ -276,6 +283,7 @@ cdef class Builder:
         made.source = self.sources.of_unit(number, index)
         made.compiler = compiler_of(made.source.unit.producer)
         made.gcc = made.compiler is Compiler.GCC
+        made.untracked = made.gcc and is_untracked(made.source.unit.producer)
         made.index = index
         made.flavour = self.locator.flavour(made.source.unit, made.compiler)
         units[index] = made
@@ -415,7 +423,7 @@ cdef class Builder:
             marks |= flow.marks_of(self.ranges, count, address)
         parameters = self.parameters(
             number, records, chunk, s.first, function, unit, container, address,
-            s.view if s.flags & HAS_ENTRY else 0, True, Doubt.NO_ENTRY if marks & HOISTED else None,
+            s.view if s.flags & HAS_ENTRY else 0, True, None, Doubt.NO_ENTRY if marks & HOISTED else None,
         ) if function.parameters else ()
         symbol, symbol_offset = self.symbol if self.symbol is not None else (None, None)
         return named(Site, (
@@ -453,15 +461,15 @@ cdef class Builder:
         unit = self.unit(number, entry.unit)
         self.surround(entry.address)
         symbol, symbol_offset = self.symbol if self.symbol is not None else (None, None)
-        parameters = self.parameters(
-            number, records, chunk, chunk.functions[id_ & 0xffffffff].first, function, unit, container, entry.address, 0,
-            False, None,
-        ) if function.parameters else ()
         copy = None
         for name in (entry.linkage_name, None if symbol_offset else symbol):
             if name and name.startswith(function.name + "."):
                 copy = name
                 break
+        parameters = self.parameters(
+            number, records, chunk, chunk.functions[id_ & 0xffffffff].first, function, unit, container, entry.address, 0,
+            False, self.functions.passed_in(function, self.machine) if unit.gcc and copy is None else None, None,
+        ) if function.parameters else ()
         return named(Site, (
             function.name,
             False,
@@ -485,11 +493,12 @@ cdef class Builder:
         ))
 
     cdef tuple parameters(self, Py_ssize_t number, Records records, Chunk chunk, uint32_t first, Function function,
-                          _Unit unit, _Container container, uint64_t address, uint64_t view, bint inlined, doubt):
+                          _Unit unit, _Container container, uint64_t address, uint64_t view, bint inlined, tuple passed_in,
+                          doubt):
         """The parameters of the prototype with what the record's entries say of them.
 
         The entries stand in any order and name those of the prototype; the last one with a location counts. ``doubt``
-        is that of every location which has none of its own.
+        is that of every location which has none of its own; ``passed_in`` as Functions has it, or None.
         """
         cdef uint32_t few[FEW]
         cdef uint32_t* chosen = few
@@ -531,7 +540,8 @@ cdef class Builder:
                             (<_Spot>spot).address = address
                             (<_Spot>spot).view = view
                             (<_Spot>spot).inlined = inlined
-                        located = self.locate(records, p, <_Spot>spot, <tuple>declared[1])
+                            (<_Spot>spot).passed_in = passed_in
+                        located = self.locate(records, p, <_Spot>spot, position, <tuple>declared[1])
                     elif p.kind != LOC_NONE:
                         located = self.constant(records, p, <tuple>declared[1])
                     raised = doubt
@@ -564,14 +574,14 @@ cdef class Builder:
             located = self.constants[key] = self.locator.constant(value, type_[1])
         return located
 
-    cdef object locate(self, Records records, ParameterRecord* p, _Spot spot, tuple type_):
-        """Location of an expression, or of the entry of a list that is live at the spot."""
+    cdef object locate(self, Records records, ParameterRecord* p, _Spot spot, Py_ssize_t position, tuple type_):
+        """Location of parameter ``position``: an expression, or of the entry of a list that is live at the spot."""
         cdef UnitHeader* header = &records.info.headers[spot.unit.index]
         cdef uint64_t offset = p.value, length = p.length, size
         cdef uint64_t flavour = spot.unit.flavour << 2 | spot.inlined
         cdef Entry live
         cdef uint64_t entries = 0
-        cdef bint empty = False, found
+        cdef bint empty = False, viewed = True, found
         cdef int error
         cdef const uint8_t* data = records.info.data
         cdef char* key_data
@@ -586,6 +596,7 @@ cdef class Builder:
             found = find_live(records.info, header, &records.lists.found, offset, p.views, spot.address, spot.view,
                               spot.unit.source.lines, &live, &empty)
             entries = records.lists.found.count
+            viewed = records.lists.found.viewed
             records.lists.charge(entries)
             if not found:
                 return NOT_LIVE
@@ -624,4 +635,20 @@ cdef class Builder:
         if entries > 1 and not spot.unit.gcc and (<tuple>located)[1] is None:
             if type((<tuple>located)[0]) is Location and (<tuple>located)[0].shape is Shape.CONSTANT:
                 return ((<tuple>located)[0], Doubt.COMPILER)
+        if (spot.unit.gcc and (not viewed or (flavour & 2 and not spot.inlined)) and (<tuple>located)[1] is None
+                and type((<tuple>located)[0]) is Location):
+            doubt = Doubt.NO_VIEW if spot.inlined else self.entry_doubt(key, (<tuple>located)[0], spot, position, viewed)
+            if doubt is not None:
+                return ((<tuple>located)[0], doubt)
         return located
+
+    cdef object entry_doubt(self, bytes key, location, _Spot spot, Py_ssize_t position, bint single):
+        """See sites.doubt.entry_doubt; ``key`` is that of the location."""
+        register = spot.passed_in[position] if spot.passed_in is not None else None
+        known = (key, register, spot.unit.untracked)
+        if known not in self.entry_doubts:
+            self.entry_doubts[known] = entry_doubt(
+                location, single_expression=single, untracked=spot.unit.untracked, passed_in=register,
+                arguments=self.machine.arguments,
+            )
+        return self.entry_doubts[known]

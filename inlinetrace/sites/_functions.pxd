@@ -28,6 +28,8 @@ cdef class Function:
     cdef uint64_t* keys
     cdef uint32_t* positions
     cdef Py_ssize_t key_count
+    cdef uint64_t returned
+    cdef tuple passed
 
     cdef int reserve(self, Py_ssize_t count) except -1
     cdef int describe(self, dict index_of) except -1
@@ -45,5 +47,6 @@ cdef class Functions:
     cdef Function read_chain(self, uint64_t key, Prototype first)
     cdef Function make(self, uint64_t key, object name, uint64_t return_type, tuple parameters, bint variadic,
                        object declared, bint missing)
+    cdef tuple passed_in(self, Function function, object machine)
     cdef object declared_at(self, uint64_t key, uint32_t file, uint32_t line)
     cpdef object type_name(self, uint64_t key)

@@ -24,6 +24,9 @@ cdef uint64_t OFFSET_MASK = 0x00000fffffffffffULL
 # The key of an entry that stands in a file that is not there.
 cdef uint64_t MISSING = 0xffffffffffffffffULL
 
+cdef frozenset _INTEGERS = frozenset({
+    Encoding.SIGNED, Encoding.UNSIGNED, Encoding.BOOL, Encoding.CHAR, Encoding.UCHAR, Encoding.POINTER, Encoding.ENUM,
+})
 cdef dict _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 
 
@@ -136,6 +139,7 @@ cdef class Functions:
         cdef Function made = Function.__new__(Function)
         made.key = key
         made.name = name or ""
+        made.returned = return_type
         made.return_type = self.dies._text(return_type, 0) if key != MISSING else ""
         made.parameters = distinct(parameters) if len(parameters) > 1 else parameters
         made.variadic = variadic
@@ -228,6 +232,31 @@ cdef class Functions:
                          level.origin == MISSING and not name)
         made.describe(index_of)
         return made
+
+    cdef tuple passed_in(self, Function function, object machine):
+        """The register in which each parameter is passed: None if that is not known, -1 if it is in none.
+
+        Known where everything up to it is an integer or a pointer that fills one register, and where no address for
+        what is returned is passed before them.
+        """
+        cdef list found
+        cdef tuple registers = machine.arguments
+        cdef Py_ssize_t position
+        if function.passed is not None:
+            return function.passed
+        found = [None] * len(function.parameters)
+        if machine.by_position and registers and not (function.returned and self.type_name(function.returned).encoding in
+                                                      (Encoding.AGGREGATE, Encoding.OTHER)):
+            for position in range(len(found)):
+                type_ = (<tuple>function.parameters[position])[1]
+                if position >= len(registers):
+                    found[position] = -1
+                elif type_.encoding in _INTEGERS and 0 < type_.size <= machine.address_size:
+                    found[position] = registers[position]
+                else:
+                    break
+        function.passed = tuple(found)
+        return function.passed
 
     cdef object declared_at(self, uint64_t key, uint32_t file, uint32_t line):
         cdef Py_ssize_t number = <Py_ssize_t>(key >> KEY_SHIFT)

@@ -1,8 +1,9 @@
 """Which locations may show another value than the one that was passed, by their shape.
 
 A debugger asks what a variable holds at an address; a tracer wants the argument of the call that begins there. The
-rules say where compilers are known to let the two differ. They are about the expression alone; what the list, the
-site or the copy tell (``Doubt.JUMP_TARGET``, ``NO_ENTRY``, ``COPY_CONSTANT``) is for their reader to see.
+rules say where compilers are known to let the two differ. They are about the expression alone (``shape_doubt``), or
+about the register in which a function gets its argument (``entry_doubt``); what the list, the site or the copy tell
+(``Doubt.JUMP_TARGET``, ``NO_ENTRY``, ``NO_VIEW``, ``COPY_CONSTANT``) is for their reader to see.
 """
 
 from __future__ import annotations
@@ -49,6 +50,28 @@ def shape_doubt(
         return Doubt.WIDTH
     if _compares_constant(location):
         return Doubt.STALE_OPERAND
+    return None
+
+
+def entry_doubt(
+    location: Location, *, single_expression: bool, untracked: bool, passed_in: int | None, arguments: tuple[int, ...]
+) -> Doubt | None:
+    """Return the rule by which what gcc describes at the entry of a function is doubtful, None if there is none.
+
+    There a parameter is where it was passed, whatever it is moved to later. ``passed_in`` is the register that the ABI
+    passes it in, None if that is not known, ``arguments`` those of all parameters. ``single_expression``:
+    DW_AT_location is an expression, else it is a list without views; ``untracked``: the unit was compiled without
+    -fvar-tracking, and what it says of a register holds somewhere in the function.
+    """
+    if not single_expression:
+        passed = location.shape == Shape.REGISTER and location.base == (passed_in, 0)
+        return None if passed else Doubt.NO_VIEW
+    if location.frame != Frame.NONE:
+        return None
+    registers = {node.a for node in location.nodes if node.op == Op.REGISTER}
+    trusted = set(arguments) if passed_in is None else {passed_in}
+    if registers and (untracked or (arguments and not registers <= trusted)):
+        return Doubt.SINGLE_REGISTER
     return None
 
 

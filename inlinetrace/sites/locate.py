@@ -68,6 +68,11 @@ def compiler_of(producer: str | None) -> Compiler:
     return Compiler.OTHER
 
 
+def is_untracked(producer: str | None) -> bool:
+    """Whether a DW_AT_producer text says that gcc did not follow variables from place to place."""
+    return producer is not None and "-fno-var-tracking" in producer.split()
+
+
 class Locator:
     """Locates parameters in one file; equal expressions are resolved once."""
 

@@ -37,6 +37,8 @@ PROGRAMS = [
     ("gcc", ("-Os", "-flto"), True),
     ("gcc", ("-O2",), False),
     ("gcc", ("-O2", "-gsplit-dwarf"), True),
+    ("gcc", ("-O2", "-gno-variable-location-views"), True),
+    ("gcc", ("-O2", "-fno-var-tracking"), True),
     ("gcc", ("-O2", "-m32", *BARE), False),
     ("clang-14", ("-O2",), True),
     ("clang-16", ("-O2", "-gdwarf-4"), True),

@@ -48,7 +48,9 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def configurations(names: Sequence[str] | None, flags: Sequence[str], no_lto: bool, options: Sequence[str] = ()) -> list[list[Configuration]]:
+def configurations(
+    names: Sequence[str] | None, flags: Sequence[str], no_lto: bool, options: Sequence[str] = ()
+) -> list[list[Configuration]]:
     """The configurations to measure, one list per compiler."""
     levels = [flag for flag in flags if flag in LEVELS] or list(LEVELS)
     dwarf = [int(flag[-1]) for flag in flags if flag in ("-gdwarf-4", "-gdwarf-5")] or [4, 5]

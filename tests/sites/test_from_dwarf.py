@@ -50,7 +50,7 @@ def given(name: str, location: Any = None, **more: Any) -> Die:
 
 
 def always(operations: bytes) -> Locations:
-    return Locations([("start_end", 0x1000, 0x1100, operations)])
+    return Locations([("start_end", 0x1000, 0x1100, operations)], views=[(0, 0)])
 
 
 def one(tmp_path: Path, description: Die, **more: Any) -> tuple[Any, Doubt | None]:
@@ -133,6 +133,12 @@ def test_doubts(tmp_path: Path) -> None:
     assert one(tmp_path, given("x", const_value=5), producer="clang version 19")[1] is Doubt.COMPILER
 
 
+def test_lists_without_views_are_doubtful_with_gcc(tmp_path: Path) -> None:
+    viewless = Locations([("start_end", 0x1000, 0x1100, RDI)])
+    assert one(tmp_path, given("x", viewless))[1] is Doubt.NO_VIEW
+    assert one(tmp_path, given("x", viewless), producer="clang version 19")[1] is None
+
+
 def test_parameters_of_a_site_without_entry_are_doubtful(tmp_path: Path) -> None:
     parameters = [given("a", always(RDI)), given("b", const_value=5), given("c", Expression(RSI)), given("d")]
     site = die("inlined_subroutine", *parameters, abstract_origin="f", low_pc=Address(0x1040), high_pc=4)
@@ -155,7 +161,8 @@ def test_constants_of_copies_are_doubtful_with_gcc(tmp_path: Path) -> None:
 
 def test_constants_that_clang_gives_one_stretch_of_several_are_doubtful(tmp_path: Path) -> None:
     five = op("lit5") + op("stack_value")
-    several = Locations([("start_end", 0x1000, 0x1020, five), ("start_end", 0x1020, 0x1100, RDI)])
+    stretches = [("start_end", 0x1000, 0x1020, five), ("start_end", 0x1020, 0x1100, RDI)]
+    several = Locations(stretches, views=[(0, 0), (0, 0)])
     for producer, doubt in (("clang version 19", Doubt.COMPILER), (GCC, None)):
         assert one(tmp_path, given("x", several), producer=producer)[1] is doubt
         assert one(tmp_path, given("x", always(five)), producer=producer)[1] is None
