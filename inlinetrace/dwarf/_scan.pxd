@@ -11,6 +11,7 @@ cdef enum:
     ABSTRACT = 64        # DW_AT_inline says that it may be inlined
     EXTERNAL = 128
     LIST_INDEX = 256     # ranges is an index (DW_FORM_rnglistx)
+    DISCARDED = 512      # the linker left it out, or the function around it: its addresses mean nothing
 
 cdef enum:
     LOC_NONE = 0

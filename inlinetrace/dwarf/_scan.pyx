@@ -208,6 +208,13 @@ cdef int _read_site(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     return error
 
 
+cdef inline bint _is_tombstone(Info info, UnitHeader* unit, uint64_t address) noexcept nogil:
+    """Whether a linker writes ``address`` for what it left out: 0 where no code is, or one of the largest two."""
+    if not address:
+        return info.discards_at_zero
+    return address >= (0xfffffffffffffffeULL if unit.address_size == 8 else (1ULL << (8 * unit.address_size)) - 2)
+
+
 cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t unit_index, Abbreviation* entry,
                         uint64_t die, uint64_t* sibling) noexcept nogil:
     cdef FunctionRecord* function
@@ -283,6 +290,8 @@ cdef int _read_function(Info info, Chunk out, Reader* r, UnitHeader* unit, uint3
     if not error and (entry_value.kind == V_ADDRESS or entry_value.kind == V_ADDRESS_INDEX):
         function.flags |= HAS_ENTRY
         error = _address(info, unit, &entry_value, &function.entry)
+    if not error and function.flags & HAS_LOW and _is_tombstone(info, unit, function.low):
+        function.flags = function.flags & ~(HAS_LOW | HAS_RANGES | HAS_ENTRY) | DISCARDED
     out.function_count += 1
     return error
 
@@ -395,6 +404,7 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
     cdef int32_t parent
     cdef bint functions_in_types = _types_have_functions(unit.language)
     cdef FunctionRecord* function
+    cdef SiteRecord* site
     r.in_abbrev = True
     error = load_abbreviations(&r.table, &info.abbrev[0] if info.abbrev.shape[0] else NULL, info.abbrev.shape[0],
                                unit.abbrev_offset, 0, unit, &r.error_at)
@@ -449,7 +459,11 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
             if error:
                 r.error_at = die
                 return error
-            out.sites[out.site_count - 1].parent = parent
+            site = &out.sites[out.site_count - 1]
+            site.parent = parent
+            if parent != <int32_t>NO_PARENT and DISCARDED & (out.sites[parent].flags if parent >= 0
+                                                             else out.functions[-1 - parent].flags):
+                site.flags = site.flags & ~(HAS_LOW | HAS_RANGES | HAS_ENTRY) | DISCARDED
             if entry.children:
                 error = _push_site(r, <int32_t>(out.site_count - 1), die)
                 if error:
@@ -462,14 +476,14 @@ cdef int _scan_unit(Info info, Chunk out, Reader* r, UnitHeader* unit, uint32_t 
             function = &out.functions[out.function_count - 1]
             function.parent = parent
             if entry.children:
-                if not function.flags & (HAS_LOW | HAS_RANGES) and sibling and not functions_in_types:
+                if not function.flags & (HAS_LOW | HAS_RANGES | DISCARDED) and sibling and not functions_in_types:
                     if sibling <= c.pos or sibling > c.end:
                         r.error_at = die
                         return ERR_SIBLING
                     c.pos = sibling
                 else:
                     error = _push_function(r, -1 - <int32_t>(out.function_count - 1),
-                                           function.flags & (HAS_LOW | HAS_RANGES) != 0, die)
+                                           function.flags & (HAS_LOW | HAS_RANGES | DISCARDED) != 0, die)
                     if error:
                         return error
         else:                                 # K_SKIP

@@ -8,6 +8,7 @@ cdef class Info:
     cdef readonly str section
     cdef readonly bint swap
     cdef readonly bint is_dwo
+    cdef readonly bint discards_at_zero
     cdef readonly object alternate          # Info of the supplementary file, or None
     cdef const uint8_t[::1] info, abbrev, strings, line_strings, str_offsets, addresses, rnglists, loclists
     cdef const uint8_t[::1] ranges, locations

@@ -35,6 +35,7 @@ class Info:
     path: str | None
     section: str
     swap: bool
+    discards_at_zero: bool
     is_dwo: bool
     alternate: Info | None
     count: int
@@ -58,6 +59,7 @@ class Info:
         is_dwo: bool = False,
         skeletons: dict[int, tuple[int, int, int, bool]] | None = None,
         alternate: Info | None = None,
+        discards_at_zero: bool = False,
     ) -> None: ...
     def string(self, packed_reference: int) -> str | None: ...
     def has_dwo(self, index: int) -> bool: ...

@@ -46,7 +46,8 @@ cdef class Info:
 
     Every argument but the first is the contents of the section of that name, empty where there is none. ``swap`` tells
     that the data have the other byte order than this machine. ``address_bases`` gives (addr_base, rnglists_base) by dwo
-    id for split units, whose addresses stand in the main file. Raises FormatError for headers that cannot be.
+    id for split units, whose addresses stand in the main file. ``discards_at_zero`` tells that a function at address 0 is one that
+    the linker left out. Raises FormatError for headers that cannot be.
     """
 
     def __cinit__(self, const uint8_t[::1] info, *, const uint8_t[::1] abbrev, const uint8_t[::1] strings,
@@ -54,11 +55,12 @@ cdef class Info:
                   const uint8_t[::1] rnglists, const uint8_t[::1] loclists, const uint8_t[::1] ranges,
                   const uint8_t[::1] locations,
                   bint swap=False, object path=None, str section=".debug_info", bint is_dwo=False,
-                  dict skeletons=None, object alternate=None):
+                  dict skeletons=None, object alternate=None, bint discards_at_zero=False):
         self.path = path
         self.section = section
         self.swap = swap
         self.is_dwo = is_dwo
+        self.discards_at_zero = discards_at_zero
         self.alternate = alternate
         self.info = info
         self.abbrev = abbrev

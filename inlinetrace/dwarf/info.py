@@ -115,6 +115,7 @@ class DebugInfo:
             path=elf.path,
             section=".debug_info" if section is None else section.name,
             alternate=alternate,
+            discards_at_zero=elf.discards_at_zero,
         )
 
     @property

@@ -121,6 +121,7 @@ def _make(dwo: ElfFile, elf: ElfFile, sections: dict[str, memoryview], skeletons
             signature: (s.addr_base, s.ranges_base, s.low_pc or 0, s.low_pc is not None)
             for signature, s in skeletons.items()
         },
+        discards_at_zero=elf.discards_at_zero,
     )
 
 

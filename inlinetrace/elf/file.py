@@ -427,6 +427,12 @@ class ElfFile:
             return None
         return placed[at]
 
+    @cached_property
+    def discards_at_zero(self) -> bool:
+        """Whether address 0 stands for what the linker left out: the file is linked, and no code is there."""
+        section = self.section_at(0)
+        return not self.relocatable and not (section is not None and section.executable)
+
 
 def _reason(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -133,6 +133,15 @@ def test_doubts(tmp_path: Path) -> None:
     assert one(tmp_path, given("x", const_value=5), producer="clang version 19")[1] is Doubt.COMPILER
 
 
+@pytest.mark.parametrize("tombstone", [0, (1 << 64) - 1, (1 << 64) - 2])
+def test_what_the_linker_left_out_has_no_address(tombstone: int, tmp_path: Path) -> None:
+    inner = inlined(given("x", always(RDI)), origin="f", entry=0x1030)
+    block = die("lexical_block", inlined(given("x", always(RDI)), inner, entry=0x1020))
+    discarded = die("subprogram", block, name="unused", low_pc=Address(tombstone), high_pc=0x100)
+    sites = sites_of(tmp_path, f("x"), discarded, main(inlined(given("x", always(RDI)))))
+    assert [(site.function, site.address) for site in sites] == [("f", 0x1010), ("main", 0x1000)]
+
+
 def test_lists_without_views_are_doubtful_with_gcc(tmp_path: Path) -> None:
     viewless = Locations([("start_end", 0x1000, 0x1100, RDI)])
     assert one(tmp_path, given("x", viewless))[1] is Doubt.NO_VIEW

@@ -218,3 +218,16 @@ def test_sites_of_objects_have_section_and_symbol(tmp_path: Path) -> None:
         # .text.first, .text.startup.main, .text.partly.constprop.0
         assert (site.symbol or "").split(".")[0] in site.section.split(".")
         assert site.section_offset == site.symbol_offset
+
+
+@pytest.mark.parametrize("linker", ["bfd", "gold"])
+def test_sections_that_the_linker_left_out_have_no_sites(linker: str, tmp_path: Path) -> None:
+    unused = """
+        extern volatile int s;
+        static inline __attribute__((always_inline)) void gone(int z) { s += z; }
+        void unused(int a, int b) { gone(a); gone(a * b); gone(b); }
+    """
+    used = "volatile int s; int main(int c, char **v) { for (int i = 0; i < c; i++) s += i * s; return s; }"
+    flags = ["-O2", "-ffunction-sections", f"-fuse-ld={linker}", "-Wl,--gc-sections"]
+    path = build(tmp_path, "gcc", flags, sources={"used.c": used, "unused.c": unused})
+    assert [site.function for site in open_image(path).sites()] == ["main"]
