@@ -121,8 +121,6 @@ def test_branches_into_the_middle_or_outside_are_refused(distance: int) -> None:
         op("const_type", b"\x05"),
         op("entry_value", b"\x02\x51"),
         op("entry_value", block(b"\x0b\x00")),
-        b"\x00",
-        b"\xbf",
     ],
 )
 def test_malformed_expressions(data: bytes) -> None:
