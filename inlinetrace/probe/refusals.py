@@ -40,9 +40,11 @@ def program_check(image: Image) -> Check:
         problem = _boundary(image, site.address)
         if problem is not None:
             return problem
-        if image.program.machine.name != "x86_64":
+        machine = image.program.machine.name
+        if machine not in ("x86_64", "i686"):
             return None
-        why = x86.obstacle(read(site.address, x86.LONGEST), entry=not site.inlined)
+        code = read(site.address, x86.LONGEST)
+        why = x86.obstacle(code, wide=machine == "x86_64", entry=not site.inlined)
         return None if why is None else (Refusal.INSTRUCTION, why)
 
     return check

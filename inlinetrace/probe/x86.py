@@ -1,4 +1,4 @@
-"""Which x86-64 instructions the kernel cannot put a probe on, or carries out wrongly when it does.
+"""Which x86 instructions the kernel cannot put a probe on, or carries out wrongly when it does.
 
 >>> obstacle(bytes.fromhex("0f05"))               # syscall under a uprobe
 'the kernel cannot step over this instruction'
@@ -29,13 +29,14 @@ _OPERAND_SIZE = 0x66
 _REX_B = 1
 # Bytes of a prefix of vector instructions: VEX, XOP (or pop), EVEX.
 _VECTOR_PREFIXES = {0xC4: 3, 0xC5: 2, 0x8F: 3, 0x62: 4}
-_POP = b"\x8f"
 # is_prefix_bad() of uprobes.c: segment overrides other than fs and gs, and lock.
 _BAD_PREFIXES = frozenset((0x26, 0x2E, 0x36, 0x3E, 0xF0))
 # good_insns_64 there: privileged, interrupting, input and output, and what 64-bit mode does not have.
 _BAD_OPCODES = frozenset(
     bytes.fromhex("06070e1617 1e1f272f37 3f60616c6d 6e6f829acc cdcecfd4d5 d6e4e5e6e7 eaecedeeef f1f4fafb")
 )
+# good_insns_32 there, by experiment.
+_BAD_OPCODES_32 = frozenset(bytes.fromhex("07171f 6c6d6e6f cccdcecf e4e5e6e7 ecedeeef f1f4fafb"))
 # Behind 0f: sldt, str; syscall, sysret, sysenter, sysexit, getsec, rsm. The kernel takes them all.
 _BAD_SECOND_OPCODES = frozenset((0x00, 0x05, 0x07, 0x34, 0x35, 0x37, 0xAA))
 # Behind 0f 01, whose others are of the system: xgetbv, xend, xtest, serialize, rdpkru, wrpkru, rdtscp.
@@ -61,17 +62,17 @@ class _Instruction(NamedTuple):
     following: bytes
 
     @classmethod
-    def parse(cls, code: bytes) -> _Instruction | None:
-        """The instruction at the start of ``code``; None if there is no opcode."""
+    def parse(cls, code: bytes, *, wide: bool = True) -> _Instruction | None:
+        """The instruction at the start of ``code``; None if there is no opcode. ``wide`` is 64-bit mode."""
         at = rex = 0
         while at < len(code) and code[at] in _LEGACY_PREFIXES:
             at += 1
         prefixes = code[:at]
-        while at < len(code) and code[at] & 0xF0 == 0x40:
+        while wide and at < len(code) and code[at] & 0xF0 == 0x40:
             rex = code[at]
             at += 1
         size = _VECTOR_PREFIXES.get(code[at], 0) if at < len(code) else 0
-        if code[at : at + 1] == _POP and (at + 1 == len(code) or not code[at + 1] & 0x38):
+        if size and not _is_vector_prefix(code[at], code[at + 1 : at + 2], wide):
             size = 0
         at += size
         return cls(prefixes, rex, size > 0, code[at], code[at + 1 :]) if at < len(code) else None
@@ -99,13 +100,15 @@ class _Instruction(NamedTuple):
         return self.opcode in _BRANCHES or (self.opcode == 0xFF and self.field in (2, 3, 4, 5))
 
 
-def obstacle(code: bytes, *, entry: bool = True) -> str | None:
+def obstacle(code: bytes, *, wide: bool = True, entry: bool = True) -> str | None:
     """Why there must be no uprobe on the instruction at the start of ``code``, None if there may be one.
 
-    ``entry``: a function is entered there, so that nothing that is needed lies below the stack pointer.
+    ``wide`` is 64-bit mode. ``entry``: a function is entered there, so that nothing that is needed lies below the
+    stack pointer.
     """
-    instruction = _Instruction.parse(code)
-    if instruction is None or not _BAD_PREFIXES.isdisjoint(instruction.prefixes) or instruction.opcode in _BAD_OPCODES:
+    instruction = _Instruction.parse(code, wide=wide)
+    bad = _BAD_OPCODES if wide else _BAD_OPCODES_32
+    if instruction is None or not _BAD_PREFIXES.isdisjoint(instruction.prefixes) or instruction.opcode in bad:
         return CANNOT
     if instruction.vector:
         return WRONGLY if instruction.opcode in _TAKEN_FOR_OTHERS else None
@@ -114,7 +117,7 @@ def obstacle(code: bytes, *, entry: bool = True) -> str | None:
     # the copy of pushf pushes the trap flag; every 90 is taken for a nop, xchg %rax,%r8 too
     if instruction.opcode == 0x9C or (instruction.opcode == 0x90 and instruction.rex & _REX_B):
         return WRONGLY
-    if not entry and _is_nop(instruction) and decode(memoryview(code), 0)[0] == _OPTIMIZED_NOP:
+    if wide and not entry and _is_nop(instruction) and decode(memoryview(code), 0)[0] == _OPTIMIZED_NOP:
         return RED_ZONE
     return None
 
@@ -152,6 +155,15 @@ def is_misemulated(code: bytes, is_retpoline: bool = False) -> bool:
     if instruction.opcode == 0xE8:
         return bool(instruction.prefixes) or instruction.rex > 0 or is_retpoline
     return instruction.opcode == 0xFF and instruction.of_registers and instruction.field == 2
+
+
+def _is_vector_prefix(first: int, following: bytes, wide: bool) -> bool:
+    """Whether what can be a prefix of vector instructions is one: not pop; in 32-bit mode not bound, les and lds."""
+    if not following:
+        return wide
+    if first == 0x8F:
+        return following[0] & 0x38 != 0
+    return wide or following[0] >= 0xC0
 
 
 def _enters_kernel(instruction: _Instruction) -> bool:

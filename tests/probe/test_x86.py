@@ -143,6 +143,36 @@ def test_a_nop_of_five_bytes_may_be_probed_only_where_a_function_is_entered(code
 
 
 @pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("9c", WRONGLY),
+        ("c5fa7f07", WRONGLY),
+        ("c5f8c2c800", WRONGLY),
+        ("62f27d487cc8", WRONGLY),
+        ("cd80", CANNOT),
+        ("0f34", CANNOT),
+        ("667500", CANNOT),
+        ("cf", CANNOT),
+        ("8ed0", CANNOT),
+        ("c5fa6f07", CANNOT),
+        ("f0ff00", CANNOT),
+        ("40", None),
+        ("419c", None),
+        ("60", None),
+        ("06", None),
+        ("c50500000000", None),
+        ("c470ff", None),
+        ("6205", None),
+        ("8f00", None),
+        ("0f1f440000", None),
+        ("c5f857c0", None),
+    ],
+)
+def test_instructions_of_32_bits(code: str, why: str | None) -> None:
+    assert obstacle(bytes.fromhex(code), wide=False, entry=False) == why
+
+
+@pytest.mark.parametrize(
     ("code", "wrong"),
     [("c5fa7f07", True), ("c5f9fac8", True), ("c5f857c0", False), ("f30f7f07", False), ("8fc0", False)],
 )
