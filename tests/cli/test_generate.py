@@ -32,7 +32,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def program(tmp_path: Path) -> Path:
     """``f(int a)`` inlined into main, ``a`` in rdi."""
     integer = die("base_type", label="int", name="int", byte_size=4, encoding=5)
-    where = Locations([("start_end", 0x1000, 0x1100, b"\x55")])
+    where = Locations([("start_end", 0x1000, 0x1100, b"\x55")], views=[(0, 0)])
     a = die("formal_parameter", label="a", name="a", type="int")
     f = die("subprogram", a, label="f", name="f", type="int", inline=1, prototyped=True)
     site = die(
