@@ -58,7 +58,7 @@ def inlined(*children: Die, origin: str = "add", entry: int = 0x1040, **more: An
 
 
 def given(name: str, operations: bytes, origin: str = "add") -> Die:
-    where = Locations([("start_end", 0x1000, 0x1100, operations)])
+    where = Locations([("start_end", 0x1000, 0x1100, operations)], views=[(0, 0)])
     return die("formal_parameter", abstract_origin=f"{origin}.{name}", location=where)
 
 
@@ -363,7 +363,10 @@ def test_any_expression_is_what_the_ordinary_path_says(
                 abstract_origin="add.a",
                 location=Expression(place)
                 if draw.random() < 0.5
-                else Locations([("start_end", 0x1000, 0x1100, place), ("start_end", 0x1100, 0x1110, RDI)]),
+                else Locations(
+                    [("start_end", 0x1000, 0x1100, place), ("start_end", 0x1100, 0x1110, RDI)],
+                    views=[(0, 0)] * draw.choice((0, 2)),
+                ),
             ),
             entry=draw.choice((0x1000, 0x1050)),
         )
@@ -434,7 +437,9 @@ def test_every_shape_is_what_the_ordinary_path_says(
     tmp_path: Path, operations: bytes, size: int, producer: str, frame: bytes
 ) -> None:
     integer = die("base_type", label="int", name="int", byte_size=size, encoding=5)
-    place = Locations([("start_end", 0x1000, 0x1100, operations), ("start_end", 0x1100, 0x1110, RDI)])
+    place = Locations(
+        [("start_end", 0x1000, 0x1100, operations), ("start_end", 0x1100, 0x1110, RDI)], views=[(0, 0), (0, 0)]
+    )
     sites = [
         inlined(die("formal_parameter", abstract_origin="add.a", location=place)),
         inlined(die("formal_parameter", abstract_origin="add.a", location=Expression(operations)), entry=0x1050),
