@@ -90,12 +90,12 @@ def test_expressions_without_sense(tmp_path: Path) -> None:
         op("breg5", b"\x80" * 30 + b"\x01"), op("regx", b"\xff" * 4 + b"\x07"), op("pick", b"\xff"),
         op("piece", b"\x04"),
         op("implicit_value", b"\x00"), op("stack_value"), op("call_frame_cfa"), op("const8u", b"\xff" * 8),
+        b"\x01", b"\xb8\x01",
     ):  # fmt: skip
         path = program(tmp_path, add("a"), main(inlined(given("a", operations))))
         with bounded():
             assert write(path) == 1
     for operations in (
-        b"\x01",
         op("const8u", b"\xff"),
         op("breg5", b"\x80"),
         op("implicit_value", b"\x7f"),
