@@ -55,12 +55,22 @@ CALLS: list[tuple[Any, ...]] = [
     ("take_unused", 1, 2),
     ("take_in_loop", 2, 9),
     ("take_twice", 1, 2),
-    ("take_either", 1),
+    ("take_either", 1),  # the last one, see run_all
 ]
 FUNCTIONS = ("take_*", "nest_*", "same_*")
 ENUMERATORS = {"SHADE_DARK": "7", "FROST": "-40"}
 # Addresses in another section of the module than the code's.
 IN_OTHER_SECTIONS = {("take_literal", "text")}
+# Values that gcc describes nowhere, or in a way that may show others; what pointers lead to was not asked for.
+NOT_SHOWN = {
+    *((f"take_{name}", "value") for name in ("s8", "s16", "s32", "bool", "signed_enum", "reassigned")),
+    *(("take_many", name) for name in "bcde"),
+    ("take_on_stack", "value.words"),
+    ("take_unused", "unused"),
+    ("take_pointer", "record.number"),
+    ("take_pointer", "record.flags"),
+    ("take_local", "*local"),
+}
 
 
 def flat(name: str, value: Any) -> dict[str, str]:
@@ -100,8 +110,9 @@ def whole(values: dict[str, str]) -> dict[str, str]:
 
 
 def run_all(module: InlineShapes) -> list[Any]:
-    """Call every shape; what was passed."""
-    return [logged for call in CALLS for logged in module.call(*call)]
+    """Call every shape; what was passed to those with a probe."""
+    # the copy that take_either is called as, too, is one in which the kernel allows no probe (notrace)
+    return [logged for call in CALLS for logged in module.call(*call)][:-1]
 
 
 @pytest.fixture
@@ -128,8 +139,7 @@ def test_the_values_are_those_that_the_module_passed(
     keep(
         f"{by}: {sum(shown.values())} of {len(shown)} values shown, not {[name for name in shown if not shown[name]]}\n"
     )
-    assert sum(shown.values()) >= 0.8 * len(shown)
-    assert all(shown[name] for name in IN_OTHER_SECTIONS)
+    assert {name for name in shown if not shown[name]} <= NOT_SHOWN
     assert "inlinetrace" not in (TRACING / "kprobe_events").read_text()
 
 
