@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from contextlib import nullcontext
@@ -108,18 +107,15 @@ def test_what_failed_work_had_at_hand_is_let_go_at_once(work: str) -> None:
         seen.append(weakref.ref(held))
         raise ValueError(held)
 
-    gc.disable()
-    try:
-        with pytest.raises(ValueError, match="Held") if work != "ahead, not asked" else nullcontext():
-            if work == "in order":
-                in_order(fail, range(1), 2)
-            else:
-                with Ahead(fail, 2) as ahead:
-                    if work == "ahead":
-                        ahead.result()
-        assert [reference() for reference in seen] == [None]
-    finally:
-        gc.enable()
+    with pytest.raises(ValueError, match="Held") if work != "ahead, not asked" else nullcontext() as raised:
+        if work == "in order":
+            in_order(fail, range(1), 2)
+        else:
+            with Ahead(fail, 2) as ahead:
+                if work == "ahead":
+                    ahead.result()
+    del raised
+    assert [reference() for reference in seen] == [None]
 
 
 def test_no_thread_outlasts_the_block() -> None:

@@ -65,7 +65,9 @@ def test_stdout_that_nobody_reads_is_not_waited_for() -> None:
         stderr=subprocess.PIPE,
         preexec_fn=have(signal.SIGTERM, signal.SIG_DFL),
     )
-    while select.select([], [writing], [], 0)[1]:
+    room = select.poll()
+    room.register(writing, select.POLLOUT)
+    while room.poll(0):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=60)[1] == b""

@@ -330,7 +330,9 @@ def test_signals_end_a_trace_whose_reader_does_not_read(number: signal.Signals, 
     process = subprocess.Popen(
         command("probe", "tick", "--args", "-x", program, "--", "100000"), stdout=writing, preexec_fn=obey_signals
     )
-    while select.select([], [writing], [], 0)[1]:
+    room = select.poll()
+    room.register(writing, select.POLLOUT)
+    while room.poll(0):
         time.sleep(0.01)
     process.send_signal(number)
     assert process.wait(60) == 128 + number
