@@ -293,7 +293,6 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
     progress = Progress() if sys.stderr.isatty() and not args.quiet else None
     try:
         image = _open(task, args, host)
-        _check_complete(image)
         if settings.wanted is Wanted.INLINE:
             base = _own_base(image, base)
             _check_build(image, base, host)
@@ -313,16 +312,6 @@ def _run_one(task: _Task, args: argparse.Namespace, settings: Settings, base: _B
             print(visible(line), file=sys.stderr)
     if not args.no_cache and settings.plain:
         _keep(host, image, made, base)
-
-
-def _check_complete(image: Image) -> None:
-    """Refuse to make BTF of a part of the DWARF. Raises NotFoundError."""
-    missing = image.dwarf.split.missing
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise NotFoundError(
-            f"split DWARF: {missing[0]}{more} not found: its types and sites would be missing", path=image.debug.path
-        )
 
 
 def _check_build(image: Image, base: _Base, host: Host) -> None:

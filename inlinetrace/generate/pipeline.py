@@ -22,7 +22,7 @@ from inlinetrace._threads import Ahead, processors
 from inlinetrace.btf.builder import object_bytes
 from inlinetrace.btf.kinds import Dialect
 from inlinetrace.btf.reader import Btf
-from inlinetrace.errors import FormatError, UsageError
+from inlinetrace.errors import FormatError, NotFoundError, UsageError
 from inlinetrace.generate._locsec import distinct
 from inlinetrace.generate.base import Base
 from inlinetrace.generate.features import Features
@@ -124,14 +124,16 @@ def generate(
 ) -> Generated:
     """Make the BTF of ``image``; the bytes do not depend on ``jobs``, the number of threads (one per processor).
 
-    Raises FormatError for DWARF that cannot be read or more than the format can number, MismatchError for a base of
-    the other byte order, UsageError for settings that contradict each other.
+    Raises FormatError for DWARF that cannot be read or more than the format can number, NotFoundError for a part of
+    split DWARF that is not there, MismatchError for a base of the other byte order, UsageError for settings that
+    contradict each other.
     """
     settings = settings or Settings()
     tell = progress or (lambda _: None)
     jobs = jobs or processors()
     if settings.wanted is Wanted.BASE:
         tell("types")
+        _require_all(image)
         return Generated(_types(image, settings, base, jobs).encode(layout=settings.features.layout), None, None)
     given = None if base is None else Base.of(base)
     if settings.wanted is Wanted.INLINE and given is None:
@@ -147,6 +149,7 @@ def _generate_inline(
     if settings.wanted is Wanted.INLINE and base is not None:
         waiting.enter_context(base.prepared(jobs))
     tell("sites")
+    _require_all(image)
     start = image_base(image)
     parts = collect(image.dwarf, image, settings.locations, image_base=start, jobs=jobs)
     found = InlineSections(
@@ -206,6 +209,16 @@ def _generate_inline(
             sum(part.of_other_languages for part in parts),
         ),
     )
+
+
+def _require_all(image: Image) -> None:
+    """Refuse DWARF of which a part is not there."""
+    missing = image.dwarf.split.missing
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise NotFoundError(
+            f"split DWARF: {missing[0]}{more} not found: its types and sites would be missing", path=image.debug.path
+        )
 
 
 def _types(image: Image, settings: Settings, base: Base | Btf | None, jobs: int | None) -> Types:

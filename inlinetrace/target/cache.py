@@ -120,9 +120,9 @@ class Cache:
 
 def _digest(btf: Btf) -> str:
     """What tells an object with its bases from another one."""
-    from hashlib import blake2b
+    from hashlib import sha256
 
-    found = blake2b(digest_size=16)
+    found = sha256()
     for layer in btf.chain:
         found.update(layer.data)
     return found.hexdigest()
