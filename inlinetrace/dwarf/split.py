@@ -41,6 +41,14 @@ class SplitUnits(NamedTuple):
     skeletons: dict[int, Skeleton]
     missing: list[str]
 
+    @property
+    def what_is_missing(self) -> str | None:
+        """The files that are missing, in a few words; None if none is."""
+        if not self.missing:
+            return None
+        more = f" and {len(self.missing) - 1} more" if len(self.missing) > 1 else ""
+        return f"split DWARF: {self.missing[0]}{more} not found"
+
 
 def find_split_units(elf: ElfFile, info: Info) -> SplitUnits:
     """Open the split units of the skeletons in ``info``; what is not there is listed in ``missing``."""

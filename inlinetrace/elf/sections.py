@@ -11,6 +11,7 @@ import struct
 from typing import NamedTuple
 
 from inlinetrace.elf.constants import (
+    LAST_ADDRESS,
     PN_XNUM,
     SHF_ALLOC,
     SHF_COMPRESSED,
@@ -22,9 +23,6 @@ from inlinetrace.errors import FormatError
 
 # The names of all sections together; a hostile table could otherwise point every section into one endless string.
 MAX_NAME_BYTES = 256 << 20
-
-
-_LAST_ADDRESS = (1 << 64) - 1
 
 
 class Section:
@@ -238,7 +236,7 @@ def read_sections(data: memoryview, header: Header, path: str) -> tuple[Section,
         if budget < 0:
             raise FormatError("the section names are impossibly long", path=path, section="section headers")
         text = names[name:end].decode("utf-8", "surrogateescape") if names else ""
-        if flags & SHF_ALLOC and address + size > _LAST_ADDRESS:
+        if flags & SHF_ALLOC and address + size > LAST_ADDRESS:
             raise FormatError(f"{text} reaches beyond the last address", path=path, section="section headers")
         sections.append(Section(index, text, kind, flags, address, offset, size, link, info, alignment, entry_size))
     return tuple(sections)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from inlinetrace.elf._symbols import Index
-from inlinetrace.elf.constants import SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC
+from inlinetrace.elf.constants import LAST_ADDRESS, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC
 from inlinetrace.errors import FormatError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SymbolTable:
         limits = array("Q", bytes(8 * len(elf.sections)))
         for section in elf.sections:
             if section.executable:
-                limits[section.index] = min(section.address + section.size, (1 << 64) - 1)
+                limits[section.index] = min(section.address + section.size, LAST_ADDRESS)
         bases = array("Q", [section.address for section in elf.sections] if elf.relocatable else [])
         self._index = Index(
             symbols,

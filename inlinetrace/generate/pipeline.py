@@ -213,12 +213,9 @@ def _generate_inline(
 
 def _require_all(image: Image) -> None:
     """Refuse DWARF of which a part is not there."""
-    missing = image.dwarf.split.missing
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise NotFoundError(
-            f"split DWARF: {missing[0]}{more} not found: its types and sites would be missing", path=image.debug.path
-        )
+    missing = image.dwarf.split.what_is_missing
+    if missing is not None:
+        raise NotFoundError(f"{missing}: its types and sites would be missing", path=image.debug.path)
 
 
 def _types(image: Image, settings: Settings, base: Base | Btf | None, jobs: int | None) -> Types:

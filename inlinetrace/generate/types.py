@@ -59,13 +59,8 @@ LANGUAGES = {
 EXCLUDED_LANGUAGES = ("rust", "c++")
 """Those whose types BTF cannot say, as the kernel's build has them."""
 
-REGISTERS = {
-    "x86_64": bytes((5, 4, 1, 2, 8, 9)),
-    "aarch64": bytes(range(8)),
-    "arm": bytes(range(4)),
-    "s390x": bytes(range(2, 7)),
-}
-"""DWARF numbers of the registers that parameters are passed in, in order, by machine."""
+# Machines of which it is known how all functions are passed their parameters.
+_BY_REGISTER = ("x86_64", "aarch64", "arm", "s390x")
 
 # Enough functions per task that starting it costs nothing, few enough that the threads end together.
 _FUNCTIONS_PER_TASK = 512
@@ -265,6 +260,7 @@ def _base_of(base: Base | Btf, byte_order: str) -> Base:
 def _collector(
     debug: DebugInfo, features: Features, excluded: frozenset[int] = frozenset(), *, joint: bool = False
 ) -> Collector:
+    machine = debug.elf.machine
     return Collector(
         debug.infos,
         joint=joint,
@@ -272,7 +268,7 @@ def _collector(
         enum64s=features.enum64,
         decl_tags=features.decl_tag,
         type_tags=features.type_tag,
-        registers=REGISTERS.get(debug.elf.machine.name, b"") if features.consistent_func else b"",
+        registers=bytes(machine.arguments) if features.consistent_func and machine.name in _BY_REGISTER else b"",
         excluded=excluded,
     )
 

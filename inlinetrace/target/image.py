@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from inlinetrace.dwarf.info import DebugInfo, no_debug_info
+from inlinetrace.elf.constants import LAST_ADDRESS
 from inlinetrace.elf.debugfile import (
     DEFAULT_ROOTS,
     Attempt,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from inlinetrace.elf.machine import Machine
     from inlinetrace.elf.symbols import SymbolTable
     from inlinetrace.sites.model import Site
-
-_LAST_ADDRESS = (1 << 64) - 1
 
 
 class Image:
@@ -88,10 +87,9 @@ class Image:
             link = self.debug.debug_alt_link
             name = link[0] if link else "?"
             found.append(f"{self.debug.path}: functions without a name stand in {name}, which is not there")
-        missing = self.dwarf.split.missing
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            found.append(f"{self.debug.path}: split DWARF: {missing[0]}{more} not found: its sites are not listed")
+        missing = self.dwarf.split.what_is_missing
+        if missing is not None:
+            found.append(f"{self.debug.path}: {missing}: its sites are not listed")
         return found
 
     @property
@@ -143,12 +141,12 @@ class Image:
         runtime = None if self.loaded is None else self.loaded.runtime_address(section, address)
         if section is None:
             known_as = address if runtime is None else runtime
-            return Region(None, address, min(address + 1, _LAST_ADDRESS), known_as)
+            return Region(None, address, min(address + 1, LAST_ADDRESS), known_as)
         if runtime is not None:
             known_as = runtime - (address - section.address)
         else:
             known_as = 0 if self.program.relocatable else section.address
-        return Region(section.name, section.address, min(section.address + section.size, _LAST_ADDRESS), known_as)
+        return Region(section.name, section.address, min(section.address + section.size, LAST_ADDRESS), known_as)
 
     def known_as(self, address: int) -> int:
         """What people call an address of the file, as Site.address does: its run-time address, if it is known."""
